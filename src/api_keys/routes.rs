@@ -124,7 +124,7 @@ async fn create(
         if let Some(grant_id) = grant_id {
             batch = batch.fence(grant_stands(grant_id));
         }
-        batch.and(insert_key(&key)).and(caller.note("key.created", key.id, &key.name))
+        batch.and(insert_key(&key))
     };
     let answer = Answer::created(&Created { id: key.id, token: key.secret.clone() })?.secret();
     match request.commit(answer, insert).await? {
@@ -157,10 +157,7 @@ async fn list(caller: Caller, page: Page) -> JsonResult<List<Item>> {
 )]
 async fn rename(caller: Caller, PathId(id): PathId<ApiKeyId>, body: Body<Change>) -> JsonResult<Reference> {
     let name = body.read()?.name;
-    let set = || {
-        let renamed = store::rename(caller.workspace_id(), id, name.as_str());
-        Batch::from(caller.note("key.renamed", id, name.as_str())).and(renamed)
-    };
+    let set = || store::rename(caller.workspace_id(), id, name.as_str()).into();
     caller.try_commit(set).await?.or_missing(not_found)?;
     Ok(Json(Reference::to(id)))
 }
@@ -173,12 +170,7 @@ async fn rename(caller: Caller, PathId(id): PathId<ApiKeyId>, body: Body<Change>
     params(PathId), responses((status = 200, description = "The key is gone.", body = Deleted)),
 )]
 async fn delete(caller: Caller, PathId(id): PathId<ApiKeyId>) -> JsonResult<Deleted> {
-    let delete = || {
-        let mut batch = Batch::from(caller.note("key.deleted", id, ""));
-        batch.append(store::delete(caller.workspace_id(), id));
-        batch
-    };
-    caller.try_commit(delete).await?.or_missing(not_found)?;
+    caller.try_commit(|| store::delete(caller.workspace_id(), id)).await?.or_missing(not_found)?;
     Ok(Json(Deleted::of(id)))
 }
 

@@ -1,6 +1,7 @@
 //! Who acts in a workspace, whichever way: what programs and people do alike is written once, for both.
 
 use futures_util::future::BoxFuture;
+use uuid::Uuid;
 
 use super::caller::{Caller, Need, Principal};
 use crate::db::{Batch, Db, DbError, Effect, FromRows, Row, Stmt};
@@ -35,6 +36,9 @@ pub trait Actor: Sync {
     fn commit_part(&self, batch: Batch) -> BoxFuture<'_, Settled> {
         self.commit_once(batch)
     }
+
+    /// Says to what it does something that the log tells, where it was named otherwise than by its id.
+    fn acts_on(&self, _: Uuid) {}
 
     /// Commits what `batch` makes, which rests on what others change: anew where it was stale.
     fn try_commit_with<'a>(&'a self, batch: &'a (dyn Fn() -> Batch + Sync)) -> BoxFuture<'a, Settled> {
@@ -102,6 +106,14 @@ impl Actor for Principal {
     fn commit_once(&self, batch: Batch) -> BoxFuture<'_, Settled> {
         Box::pin(Principal::commit_once(self, batch))
     }
+
+    fn commit_part(&self, batch: Batch) -> BoxFuture<'_, Settled> {
+        Box::pin(Principal::commit_part(self, batch))
+    }
+
+    fn acts_on(&self, id: Uuid) {
+        Principal::acts_on(self, id);
+    }
 }
 
 impl<N: Need> Actor for Caller<N> {
@@ -123,6 +135,14 @@ impl<N: Need> Actor for Caller<N> {
 
     fn commit_once(&self, batch: Batch) -> BoxFuture<'_, Settled> {
         Actor::commit_once(&**self, batch)
+    }
+
+    fn commit_part(&self, batch: Batch) -> BoxFuture<'_, Settled> {
+        Actor::commit_part(&**self, batch)
+    }
+
+    fn acts_on(&self, id: Uuid) {
+        Actor::acts_on(&**self, id);
     }
 }
 

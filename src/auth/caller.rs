@@ -9,10 +9,12 @@ use futures_util::future::BoxFuture;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
+use uuid::Uuid;
 
 use super::actor::{ATTEMPTS, Actor, Settled};
+use super::telling::Telling;
 use crate::app::App;
-use crate::audit::{self, DoneBy, Entry};
+use crate::audit::{self, DoneBy, Noted};
 use crate::credentials::{Known, Lookup, Scope, Source};
 use crate::db::{Batch, DbError, Effect, FromRows, Row, Stmt};
 use crate::error::Error;
@@ -68,6 +70,8 @@ pub struct Principal {
     known: Arc<Known>,
     /// What the route asks of a token, and of a key.
     needed: Needed,
+    /// What the audit log is told.
+    telling: Option<Telling>,
 }
 
 #[derive(Clone, Copy)]
@@ -125,7 +129,7 @@ impl<N: Need> Caller<N> {
         let needed = Needed::by::<N>();
         needed.permit(&known)?;
         app.credentials.touch(&known, app.clock.now());
-        let principal = Principal { app: app.clone(), secret: secret.to_owned(), known, needed };
+        let principal = Principal { app: app.clone(), secret: secret.to_owned(), known, needed, telling: None };
         principal.confirm().await?;
         Ok(Caller { principal, need: PhantomData })
     }
@@ -145,7 +149,10 @@ impl Principal {
         needed.permit(&known)?;
         app.credentials.touch(&known, app.clock.now());
         match parts.extensions.remove() {
-            None => Ok(Principal { app, secret, known, needed }),
+            None => {
+                let telling = Telling::of(parts, &app);
+                Ok(Principal { app, secret, known, needed, telling })
+            }
             Some(RefusedQuery(message)) => Err(Error::InvalidParameter { message }),
         }
     }
@@ -166,14 +173,35 @@ impl Principal {
         self.known.domain_id
     }
 
-    /// Notes what the caller does; it goes into the commit that does it, before what takes away what it names.
-    pub fn note(&self, action: &str, target_id: impl Id, target: &str) -> Stmt {
+    /// Says to what something is done, where the path does not name it by its id.
+    pub fn acts_on(&self, id: impl Id) {
+        self.telling.iter().for_each(|telling| telling.acts_on(id.uuid()));
+    }
+
+    /// Says what is made, where the audit log is told.
+    pub fn makes(&self, id: impl FnOnce() -> Option<Uuid>) {
+        if let Some(telling) = &self.telling {
+            telling.makes(id());
+        }
+    }
+
+    /// Says whether anything is changed: if not, the audit log is told nothing.
+    pub fn changes(&self, whether: bool) {
+        self.telling.iter().for_each(|telling| telling.changes(whether));
+    }
+
+    /// A batch together with what the audit log is told of it.
+    fn noted(&self, batch: Batch) -> Noted {
         let actor = match self.known.source {
             Source::Key(id) => DoneBy::Key(id),
             Source::Grant(id) => DoneBy::Grant(id),
         };
-        let entry = Entry { target_id: Some(target_id.uuid()), target, ..Entry::new(action, actor) };
-        audit::note(self.known.workspace_id, &self.app.clock, &entry)
+        let Some((telling, entry)) = self.telling.as_ref().and_then(|telling| Some((telling, telling.entry(actor)?)))
+        else {
+            return Noted::not_at_all(batch);
+        };
+        let note = audit::note(self.known.workspace_id, &self.app.clock, &entry);
+        if telling.is_deletion() { Noted::before(note, batch) } else { Noted::behind(batch, note) }
     }
 
     /// Hides what only this credential shall open: the store knows it by its hash
@@ -193,9 +221,16 @@ impl Principal {
         self.try_commit_with(&batch).await
     }
 
-    /// Commits a batch once, if the credential still stands. One that is stale
-    /// for another reason has to be prepared anew.
+    /// Commits a batch once, if the credential still stands, together with a row of
+    /// the audit log where the route changes how the workspace is set up. One that is
+    /// stale for another reason has to be prepared anew.
     pub async fn commit_once(&self, batch: Batch) -> Settled {
+        let Noted { batch, place } = self.noted(batch);
+        Ok(place.apart(self.commit_part(batch).await?))
+    }
+
+    /// Commits some of what a later commit completes: only that one is told in the log.
+    pub(super) async fn commit_part(&self, batch: Batch) -> Settled {
         let settled = self.app.db.commit(batch.when(self.known.guard())).await;
         if let Err(DbError::Stale) = settled {
             self.look_up_anew().await?;

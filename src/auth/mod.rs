@@ -7,6 +7,7 @@ mod fair_queue;
 mod password;
 mod session;
 mod store;
+mod telling;
 
 pub use password::{Hasher, hash as hash_password, verify as verify_password};
 pub use session::{
@@ -21,6 +22,7 @@ pub use session::Session;
 pub use store::{
     ListedSession, delete_other_sessions, delete_session_of, delete_sessions_of, session_stands, sessions_of,
 };
+pub use telling::{Sender, Telling};
 
 use crate::db::Sql;
 

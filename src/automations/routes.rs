@@ -235,6 +235,7 @@ async fn duplicate(
 )]
 async fn stop(caller: Caller, State(app): State<App>, PathId(id): PathId<AutomationId>) -> JsonResult<Stopped> {
     let now = app.clock.now();
+    caller.changes(find(&caller, id).await?.listed.status == Status::Enabled.as_str());
     let disable = || store::set_status(caller.workspace_id(), id, Status::Disabled, now);
     caller.try_commit(disable).await?.or_missing(not_found)?;
     Ok(Json(Stopped { object: "automation", id, status: "disabled" }))

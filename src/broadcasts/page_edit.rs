@@ -292,7 +292,7 @@ async fn change(
 ) -> PageResult {
     let (broadcast, version) = draft(&member, id).await?;
     let id = broadcast.id;
-    let accepted = member.accept(&purpose("change", id), &form)?;
+    let accepted = member.accept(&purpose(id), &form)?;
     let typed = Typed::read(&form);
     let changing = async {
         let content = typed.content(Some(&broadcast.content))?;

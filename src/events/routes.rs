@@ -238,6 +238,7 @@ async fn update(
 ) -> JsonResult<Reference> {
     let OrNull(schema) = body.read()?.schema;
     let id = find(&caller, uri.path()).await?.id;
+    caller.acts_on(id);
     let now = app.clock.now();
     let set = || store::set_schema(caller.workspace_id(), id, schema.as_ref(), now).into();
     caller.try_commit(set).await?.or_missing(not_found)?;
@@ -253,6 +254,7 @@ async fn update(
 )]
 async fn delete(caller: Caller, EventPath(uri): EventPath) -> JsonResult<Deleted> {
     let id = find(&caller, uri.path()).await?.id;
+    caller.acts_on(id);
     caller.try_commit(|| store::delete(caller.workspace_id(), id).into()).await?.or_missing(not_found)?;
     Ok(Json(Deleted::of(id)))
 }

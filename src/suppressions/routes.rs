@@ -20,7 +20,7 @@ use crate::auth::{Actor, Caller};
 use crate::clock::{Time, rfc3339};
 use crate::db::{Batch, DbError, Effect};
 use crate::error::Error;
-use crate::id::{SuppressionId, WorkspaceId};
+use crate::id::{Id, SuppressionId, WorkspaceId};
 use crate::mime::Address;
 use crate::web::{self, Answer, Body, Idempotency, IdempotentRequest, JsonResult, List, Page, Query};
 use crate::webhooks::EventType;
@@ -138,6 +138,7 @@ async fn add(
             whole
         };
         let named: Vec<SuppressionId> = keys.iter().filter_map(|key| ids.get(key.as_str()).copied()).collect();
+        caller.changes(keys.iter().any(|key| !known.contains_key(key)));
         match request.commit(answer(&named)?, batch).await? {
             Err(DbError::Unexpected { .. }) => {}
             settled => return Ok(settled?),
@@ -189,6 +190,11 @@ pub async fn remove(caller: &dyn Actor, app: &App, mut names: Vec<Name>) -> Resu
     for name in &names {
         let rows = caller.read(|| store::find(workspace, name)).await?;
         known.extend(rows.iter().map(Entry::read).collect::<Result<Vec<_>, _>>()?);
+    }
+    match known.as_slice() {
+        [] => return Ok(Vec::new()),
+        [one] => caller.acts_on(one.id.uuid()),
+        _ => {}
     }
     let batch = || {
         let mut batch = Batch::new();

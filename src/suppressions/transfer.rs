@@ -1,5 +1,6 @@
 //! The list as a file: out to somewhere else, and in from there.
 
+use std::collections::HashSet;
 use std::io;
 use std::time::Duration;
 
@@ -185,6 +186,7 @@ pub async fn import(
         return Ok(answer);
     }
     let told = take_in(&caller, &app, &file).await?;
+    caller.changes(false);
     // Under its key, a file that is sent again gets this answer.
     Ok(request.commit(Answer::created(&told)?, Batch::new).await??)
 }
@@ -212,6 +214,10 @@ pub async fn take_in(caller: &dyn Actor, app: &App, file: &[u8]) -> Result<Impor
         }
         // Two files that hold the same must not wait for each other.
         new.sort_by(|one: &Row, other| one.key.cmp(&other.key));
+        told.skipped += drop_known(caller, &mut new).await?;
+        if new.is_empty() {
+            continue;
+        }
         let now = app.clock.now();
         let is_published =
             webhooks::listened(&app.db, caller.workspace_id()).await?.contains(EventType::SuppressionAdded);
@@ -222,18 +228,25 @@ pub async fn take_in(caller: &dyn Actor, app: &App, file: &[u8]) -> Result<Impor
             batch
         };
         let rows = if is_published { 3 } else { 1 };
+        // The log tells of a file once.
+        let settled = match told.added {
+            0 => caller.try_commit(batch).await?,
+            _ => caller.try_commit_part(batch).await?,
+        };
         // What webhooks are told stands behind each row.
-        let added: u64 = caller
-            .try_commit(batch)
-            .await??
-            .iter()
-            .take(new.len() * rows)
-            .step_by(rows)
-            .map(|effect| effect.changed)
-            .sum();
+        let added: u64 = settled?.iter().take(new.len() * rows).step_by(rows).map(|effect| effect.changed).sum();
         told.added += added;
         told.skipped += new.len() as u64 - added;
     }
+}
+
+/// Drops those rows whose addresses are on the list, and says how many that are.
+async fn drop_known(caller: &dyn Actor, rows: &mut Vec<Row>) -> Result<u64, Error> {
+    let keys: Vec<String> = rows.iter().map(|row| row.key.clone()).collect();
+    let known = caller.read(|| store::suppressed(caller.workspace_id(), &keys)).await?;
+    let known: HashSet<String> = known.iter().map(|row| row.text(0)).collect::<Result<_, _>>()?;
+    rows.retain(|row| !known.contains(&row.key));
+    Ok((keys.len() - rows.len()) as u64)
 }
 
 /// What a row says.

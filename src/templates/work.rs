@@ -6,7 +6,7 @@ use super::{Templates, not_found};
 use crate::auth::Actor;
 use crate::db::{Batch, DbError};
 use crate::error::{Error, OrMissing};
-use crate::id::{TemplateId, TemplateVersionId};
+use crate::id::{Id, TemplateId, TemplateVersionId};
 
 /// How often a change is tried that another one got ahead of.
 const ATTEMPTS: usize = 8;
@@ -14,7 +14,9 @@ const ATTEMPTS: usize = 8;
 /// The template, with the version that is edited.
 pub async fn find(actor: &dyn Actor, key: &Key) -> Result<Stored, Error> {
     let rows = actor.read(|| store::find(actor.workspace_id(), key)).await?;
-    Ok(Stored::read(rows.first().ok_or_else(not_found)?)?)
+    let found = Stored::read(rows.first().ok_or_else(not_found)?)?;
+    actor.acts_on(found.id.uuid());
+    Ok(found)
 }
 
 /// A version of a template.

@@ -14,6 +14,7 @@ use super::input::{self, LIMIT, kind_of};
 use super::object::Object;
 use super::reader::{self, CHANGE, OR_NULL};
 use crate::app::App;
+use crate::auth::Telling;
 use crate::error::Error;
 
 /// A JSON object that is to be read as a `T`. No body at all is an empty one:
@@ -69,8 +70,11 @@ where
 
     async fn from_request(request: Request, state: &S) -> Result<Body<T>, Error> {
         let app = &App::from_ref(state);
+        let telling = request.extensions().get::<Telling>().cloned();
         let (fields, is_large) = input::weighed_json(app, request, LIMIT, input::parse_object).await?;
-        Ok(Body { is_large, ..Body::new(fields.unwrap_or_default()) })
+        let body = Body { is_large, ..Body::new(fields.unwrap_or_default()) };
+        telling.iter().for_each(|telling| telling.changes(body.fields.len() > 0));
+        Ok(body)
     }
 }
 

@@ -28,11 +28,12 @@ use super::stream::REQUEST_LINE;
 use super::warnings::{self, Handling, KnownQueries};
 use super::{layout, system, workspace_path};
 use crate::app::{Addresses, App};
+use crate::auth::{self, Sender};
 use crate::config::PublicUrl;
 use crate::error::Error;
 use crate::id::WorkspaceId;
+use crate::limits;
 use crate::memory::Lazily;
-use crate::{auth, limits};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -48,10 +49,6 @@ pub struct Gate {
     app: App,
     site: Site,
 }
-
-/// Who sent a request, as far as the configured proxies can be believed.
-#[derive(Debug, Clone, Copy)]
-pub struct Sender(pub IpAddr);
 
 impl Gate {
     pub fn new(app: App, site: Site) -> Gate {

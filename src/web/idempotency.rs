@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use http::header::{CONTENT_TYPE, HeaderName};
 use http::request::Parts;
 use http::{HeaderValue, StatusCode};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use utoipa::IntoParams;
@@ -222,6 +222,7 @@ impl IdempotentRequest<'_> {
             keyed.append(batch());
             keyed
         };
+        self.caller.makes(|| answer.made_id());
         let settled = self.caller.try_commit(keyed).await?;
         self.settle(settled, answer).await
     }
@@ -316,6 +317,15 @@ impl Answer {
     /// Something was made.
     pub fn created(body: &impl Serialize) -> Result<Answer, Error> {
         Answer::json(StatusCode::CREATED, body)
+    }
+
+    /// The id of what was made.
+    fn made_id(&self) -> Option<Uuid> {
+        #[derive(Deserialize)]
+        struct Made {
+            id: Uuid,
+        }
+        serde_json::from_str::<Made>(&self.body).ok().map(|made| made.id)
     }
 
     /// The same, of which a copy of the store must tell nothing.

@@ -43,9 +43,7 @@ pub use connections::{Admitted, Bounds, Connection, Connections};
 pub use fault::Fault;
 pub use form::{FileForm, Form, LongForm, beside_field, field_of, from_box, in_box, missing_choice};
 pub use fuzzing::{form_body, json_body, long_body};
-pub use gate::{
-    Answering, Gate, NameRoute, Observation, Observer, RefusedCall, Sender, Site, method_not_allowed, not_found,
-};
+pub use gate::{Answering, Gate, NameRoute, Observation, Observer, RefusedCall, Site, method_not_allowed, not_found};
 pub use idempotency::{
     Answer, Fingerprint, Idempotency, IdempotentRequest, sweep as sweep_idempotency_keys, take_form, taken_form,
 };
@@ -79,6 +77,7 @@ pub use system::{ShownDescription, System};
 pub use warnings::{KnownQueries, warn};
 pub use workspace_path::{NamedWorkspace, asked as asked_address, below as below_workspace, rest as rest_of_address};
 
+pub use crate::auth::Sender;
 use crate::db::Sql;
 
 pub use crate::text::is_longer;

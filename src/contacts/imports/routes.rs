@@ -139,7 +139,7 @@ async fn keep(
             let last = || chunks().and(store::insert(workspace, id, upload, now, due_at));
             return Ok(request.commit(answer, last).await??);
         }
-        caller.commit(chunks).await?;
+        (caller as &dyn Actor).try_commit_part(chunks).await??;
         start = end;
     }
 }

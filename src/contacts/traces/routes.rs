@@ -120,6 +120,7 @@ async fn begin(
     let wish = body.read()?;
     let erase = async {
         let contact = named.find(&caller).await?;
+        caller.acts_on(contact.id);
         let suppress = wish.suppress.unwrap_or(contact.unsubscribed);
         let now = app.clock.now();
         let erased = Erased { id: contact.id, created_at: Time(now), completed_at: None };

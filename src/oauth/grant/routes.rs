@@ -8,7 +8,6 @@ use utoipa::ToSchema;
 use super::store::{self, DELETED_CLIENT, Listed};
 use crate::auth::Caller;
 use crate::clock::rfc3339;
-use crate::db::Batch;
 use crate::error::{Envelope, Error, OrMissing};
 use crate::grants::{self, Reason};
 use crate::id::GrantId;
@@ -101,11 +100,7 @@ pub async fn list(caller: Caller, page: Page) -> JsonResult<List<Item>> {
 )]
 pub async fn delete(caller: Caller, State(app): State<OAuth>, PathId(id): PathId<GrantId>) -> JsonResult<Revoked> {
     let (now, reason) = (app.clock.now(), Reason::Api);
-    let revoke = || {
-        let mut batch = Batch::from(caller.note("grant.revoked", id, ""));
-        batch.append(grants::revoke_in(caller.workspace_id(), id, reason, &[], (&app.clock, now)));
-        batch
-    };
+    let revoke = || grants::revoke_in(caller.workspace_id(), id, reason, &[], (&app.clock, now));
     let missing = || Error::not_found("Grant not found, or already revoked.");
     caller.try_commit(revoke).await?.or_missing(missing)?;
     Ok(Json(Revoked { object: "oauth_grant", id, revoked_at: rfc3339(now), revoked_reason: reason.as_str() }))

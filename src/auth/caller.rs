@@ -12,7 +12,7 @@ use http::{HeaderMap, HeaderValue};
 use uuid::Uuid;
 
 use super::actor::{ATTEMPTS, Actor, Settled};
-use super::telling::Telling;
+use super::audited_call::AuditedCall;
 use crate::app::App;
 use crate::audit::{self, DoneBy, Noted};
 use crate::credentials::{Known, Lookup, Scope, Source};
@@ -71,7 +71,7 @@ pub struct Principal {
     /// What the route asks of a token, and of a key.
     needed: Needed,
     /// What the audit log is told.
-    telling: Option<Telling>,
+    audited: Option<AuditedCall>,
 }
 
 #[derive(Clone, Copy)]
@@ -129,7 +129,7 @@ impl<N: Need> Caller<N> {
         let needed = Needed::by::<N>();
         needed.permit(&known)?;
         app.credentials.touch(&known, app.clock.now());
-        let principal = Principal { app: app.clone(), secret: secret.to_owned(), known, needed, telling: None };
+        let principal = Principal { app: app.clone(), secret: secret.to_owned(), known, needed, audited: None };
         principal.confirm().await?;
         Ok(Caller { principal, need: PhantomData })
     }
@@ -150,8 +150,8 @@ impl Principal {
         app.credentials.touch(&known, app.clock.now());
         match parts.extensions.remove() {
             None => {
-                let telling = Telling::of(parts, &app);
-                Ok(Principal { app, secret, known, needed, telling })
+                let audited = AuditedCall::of(parts, &app);
+                Ok(Principal { app, secret, known, needed, audited })
             }
             Some(RefusedQuery(message)) => Err(Error::InvalidParameter { message }),
         }
@@ -175,19 +175,19 @@ impl Principal {
 
     /// Says to what something is done, where the path does not name it by its id.
     pub fn acts_on(&self, id: impl Id) {
-        self.telling.iter().for_each(|telling| telling.acts_on(id.uuid()));
+        self.audited.iter().for_each(|audited| audited.acts_on(id.uuid()));
     }
 
     /// Says what is made, where the audit log is told.
     pub fn makes(&self, id: impl FnOnce() -> Option<Uuid>) {
-        if let Some(telling) = &self.telling {
-            telling.makes(id());
+        if let Some(audited) = &self.audited {
+            audited.makes(id());
         }
     }
 
     /// Says whether anything is changed: if not, the audit log is told nothing.
     pub fn changes(&self, whether: bool) {
-        self.telling.iter().for_each(|telling| telling.changes(whether));
+        self.audited.iter().for_each(|audited| audited.changes(whether));
     }
 
     /// A batch together with what the audit log is told of it.
@@ -196,12 +196,12 @@ impl Principal {
             Source::Key(id) => DoneBy::Key(id),
             Source::Grant(id) => DoneBy::Grant(id),
         };
-        let Some((telling, entry)) = self.telling.as_ref().and_then(|telling| Some((telling, telling.entry(actor)?)))
+        let Some((audited, entry)) = self.audited.as_ref().and_then(|audited| Some((audited, audited.entry(actor)?)))
         else {
             return Noted::not_at_all(batch);
         };
         let note = audit::note(self.known.workspace_id, &self.app.clock, &entry);
-        if telling.is_deletion() { Noted::before(note, batch) } else { Noted::behind(batch, note) }
+        if audited.is_deletion() { Noted::before(note, batch) } else { Noted::behind(batch, note) }
     }
 
     /// Hides what only this credential shall open: the store knows it by its hash

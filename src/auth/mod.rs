@@ -2,12 +2,12 @@
 //! and extractors that no handler can forget.
 
 mod actor;
+mod audited_call;
 mod caller;
 mod fair_queue;
 mod password;
 mod session;
 mod store;
-mod telling;
 
 pub use password::{Hasher, hash as hash_password, verify as verify_password};
 pub use session::{
@@ -16,13 +16,13 @@ pub use session::{
 };
 
 pub use actor::{Actor, Operator, Settled};
+pub use audited_call::{AuditedCall, Sender};
 pub use caller::{Caller, FullAccess, Principal, RefusedQuery, Seen, SendMany, SendOnly, confirm, workspace_of};
 pub use fair_queue::Asker;
 pub use session::Session;
 pub use store::{
     ListedSession, delete_other_sessions, delete_session_of, delete_sessions_of, session_stands, sessions_of,
 };
-pub use telling::{Sender, Telling};
 
 use crate::db::Sql;
 

@@ -14,7 +14,7 @@ use super::input::{self, LIMIT, kind_of};
 use super::object::Object;
 use super::reader::{self, CHANGE, OR_NULL};
 use crate::app::App;
-use crate::auth::Telling;
+use crate::auth::AuditedCall;
 use crate::error::Error;
 
 /// A JSON object that is to be read as a `T`. No body at all is an empty one:
@@ -70,10 +70,10 @@ where
 
     async fn from_request(request: Request, state: &S) -> Result<Body<T>, Error> {
         let app = &App::from_ref(state);
-        let telling = request.extensions().get::<Telling>().cloned();
+        let audited = request.extensions().get::<AuditedCall>().cloned();
         let (fields, is_large) = input::weighed_json(app, request, LIMIT, input::parse_object).await?;
         let body = Body { is_large, ..Body::new(fields.unwrap_or_default()) };
-        telling.iter().for_each(|telling| telling.changes(body.fields.len() > 0));
+        audited.iter().for_each(|audited| audited.changes(body.fields.len() > 0));
         Ok(body)
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 /// A command of the product, without the settings of whoever runs the tests.
 pub fn posthorn(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_posthorn-tested"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_posthorn_tested"));
     for (name, _) in std::env::vars() {
         if name.starts_with("POSTHORN_") {
             command.env_remove(name);

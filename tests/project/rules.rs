@@ -1,8 +1,8 @@
 //! Whatever rule a test or a comment cites stands in `docs/rules.md`.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::{env, fs};
 
 /// How the names of tests begin that cite a rule, before its number.
 const SOURCES: &[&str] = &["spec", "decisions", "architecture", "reliability", "issue"];

@@ -3,7 +3,6 @@
 //! Tests are free to look anywhere.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 use std::{env, fs};
 
 use crate::imports::{Reading, Reference, module_of, rust_files};

@@ -17,9 +17,9 @@ pub struct Sender(pub IpAddr);
 
 /// What a call does that changes how its workspace is set up: the commit that does it tells the log. Clones share it.
 #[derive(Clone)]
-pub struct Telling(Arc<Told>);
+pub struct AuditedCall(Arc<Call>);
 
-struct Told {
+struct Call {
     action: String,
     address: Option<IpAddr>,
     is_deletion: bool,
@@ -35,13 +35,13 @@ struct Known {
     changes: bool,
 }
 
-impl Telling {
+impl AuditedCall {
     /// `None` where the log tells nothing of such calls.
-    pub(super) fn of(parts: &mut Parts, app: &App) -> Option<Telling> {
+    pub(super) fn of(parts: &mut Parts, app: &App) -> Option<AuditedCall> {
         let route = parts.extensions.get::<MatchedPath>()?.as_str();
         let route = route.strip_prefix(app.addresses.base.path()).unwrap_or(route);
         let Act { action, target_id } = Act::of_call(parts.method.as_str(), route, parts.uri.path())?;
-        let telling = Telling(Arc::new(Told {
+        let audited = AuditedCall(Arc::new(Call {
             action,
             address: parts.extensions.get::<Sender>().map(|Sender(address)| *address),
             is_deletion: parts.method == Method::DELETE,
@@ -49,9 +49,9 @@ impl Telling {
         }));
         // For whoever reads the body: an empty one changes nothing.
         if parts.method == Method::PATCH {
-            parts.extensions.insert(telling.clone());
+            parts.extensions.insert(audited.clone());
         }
-        Some(telling)
+        Some(audited)
     }
 
     pub(super) fn acts_on(&self, id: Uuid) {

@@ -12,7 +12,8 @@ const FOOTER: &str = "Every command takes the settings of the server, such as --
                       environment: see `posthorn serve --help`.";
 
 pub fn command_line() -> Command {
-    let whole = Cli::command();
+    // Whatever the file is called.
+    let whole = Cli::command().bin_name("posthorn");
     let settings: Vec<Arg> = whole.get_arguments().filter(|arg| is_setting(arg)).cloned().collect();
     let hidden = whole.mut_args(|arg| if is_setting(&arg) { arg.hide(true) } else { arg });
     // What a command has of its own is not taken from the one above it.

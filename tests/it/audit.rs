@@ -191,6 +191,7 @@ const CALLS: &[Call] = &[
     ("publish_template", &["thanks"], "", "Many thanks"),
     ("duplicate_template", &["thanks"], "", "Many thanks"),
     ("delete_template", &["thanks"], "", "Many thanks"),
+    ("create_contact", &[], r#"{"email": "eve@b.example", "segments": [{"id": "$create_segment"}]}"#, ""),
     ("create_broadcast", &[], BROADCAST, "Spring"),
     ("update_broadcast", &["$create_broadcast"], r#"{"name": "Summer"}"#, "Summer"),
     ("duplicate_broadcast", &["$create_broadcast"], "", "Summer"),
@@ -422,11 +423,12 @@ on_both! {
         assert_eq!(made.from("192.0.2.7").send().await.status, 201);
         assert_eq!(newest(&app).await, ["topic.created", "News", "yes", "Helper", "grant", "192.0.2.7"]);
         let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
-            "params": {"name": "create_segment", "arguments": {"name": "Readers"}}});
+            "params": {"name": "create_template", "arguments": {"name": "Hello", "subject": "Hi", "html": "<p>Hi</p>"}}});
         let asked = app.post("/mcp").key(token).header("host", BASE.split_once("://").expect("a scheme").1);
         let asked = asked.header("accept", "application/json, text/event-stream").from("192.0.2.8");
-        assert_eq!(asked.json(message).send().await.status, 200);
-        assert_eq!(newest(&app).await, ["segment.created", "Readers", "yes", "Helper", "grant", "192.0.2.8"]);
+        let answer = asked.json(message).send().await;
+        assert!(answer.status == 200 && answer.json()["result"]["isError"] != true, "{}", answer.text());
+        assert_eq!(newest(&app).await, ["template.created", "Hello", "yes", "Helper", "grant", "192.0.2.8"]);
         let shown = app.see("/dashboard/audit", &person).await.text();
         assert!(shown.contains("through a connected app, from 192.0.2.8"), "{shown}");
         let grants = app.get("/oauth/grants").key(token).send().await.json();

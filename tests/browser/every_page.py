@@ -30,7 +30,7 @@ INSIDE = """
     /contacts /contacts?q=nobody /contacts/new /contacts/{contact} /contacts/{contact}/delete /contacts/{contact}/erase
     /deliverability /domains /domains/{domain} /domains/{domain}/delete /domains/{domain}/settings
     /emails /emails?search=nobody /emails/new /emails/{email} /emails/{bounced} /emails/{scheduled}
-    /emails/{scheduled}/cancel /emails/{scheduled}/recipients/0/drop /erasures/{erasure}
+    /emails/{scheduled}/cancel /emails/{delayed} /emails/{delayed}/recipients/0/drop /erasures/{erasure}
     /events /events/new /events/send /events/{event} /events/{event}/delete /events/{event}/test
     /forms /forms/new /forms/{form} /forms/{form}/delete
     /imports /imports/{import} /imports/{waiting_import}/map
@@ -204,6 +204,7 @@ def furnish(server, hook):
     wait(lambda: not server.store.query(busy.format(made["scheduled"].replace("-", ""))), "the last mail")
     planned = make("planned", "/broadcasts", news)
     call("POST", f"/broadcasts/{planned}/send", {"scheduled_at": "in 1 hour"})
+    delay(server, make("delayed", "/emails", {**mail, "scheduled_at": "in 1 hour"}))
     return made
 
 
@@ -228,6 +229,15 @@ def automate(call, make, template):
     first = {"name": "A" * 120, "status": "enabled", "steps": steps[:3], "connections": ways[:2]}
     automation = make("automation", "/automations", first)
     call("PATCH", f"/automations/{automation}", {"steps": steps, "connections": ways})
+
+
+def delay(server, email):
+    """Leaves a mail as a server does that asks for it later."""
+    with sqlite3.connect(Path(server.store.dir) / "posthorn.db", timeout=30) as store:
+        reason = "451 4.7.1 Greylisted, please try again in 300 seconds"
+        done = store.execute("UPDATE email_recipients SET state = 30, tries = 1, reason = ? WHERE email_id = ?",
+                             [reason, uuid.UUID(email).bytes])
+        assert done.rowcount == 2, done.rowcount
 
 
 def receive(server, made, html="<p>Why?</p>"):

@@ -46,7 +46,7 @@ pub async fn serve(config: Config) -> anyhow::Result<()> {
 /// As [`serve`], behind a gate of the caller's choice.
 pub async fn serve_behind(config: Config, gate: impl FnOnce(&Product) -> Gate) -> anyhow::Result<()> {
     config.check()?;
-    memory::keep_nothing_freed();
+    memory::keep_freed_for_a_moment();
     // A worker alone takes no address, so it can run beside a server.
     let listener = match config.role.contains(&Role::Api) {
         true => Some(listen(&config)?),

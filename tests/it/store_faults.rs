@@ -131,7 +131,9 @@ async fn another_process_that_reads_for_long_cannot_grow_the_log_without_bound()
     let reason = loop {
         count += 1;
         match db.commit(insert(count)).await {
-            Ok(_) => assert!(began.elapsed() < SOON, "nothing bounds the log"),
+            // Now and then the log is looked at: between two looks no more is written than a disk takes.
+            Ok(_) if began.elapsed() < SOON => tokio::time::sleep(Duration::from_millis(1)).await,
+            Ok(_) => panic!("nothing bounds the log"),
             refusal => break refused(refusal),
         }
     };

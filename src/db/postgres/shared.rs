@@ -2,16 +2,27 @@
 //! that has lost its connection can put back what it has taken.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use tokio::sync::{Mutex, Notify, mpsc};
+use tokio::time::sleep;
 
 use super::link::Link;
 use crate::db::{DbError, Job};
+
+/// A group of fewer batches waits for more of them while another is being committed: a transaction costs the server as
+/// much as several batches do. It waits no longer than so, because the other may take long.
+const FEW: usize = 16;
+const COMPANY: Duration = Duration::from_millis(1);
 
 /// What the committers share.
 pub(super) struct Shared {
     pub link: Arc<Link>,
     jobs: Mutex<mpsc::Receiver<Job>>,
+    /// How many groups are being committed, and who is told of the end of one.
+    under_way: AtomicUsize,
+    settled: Notify,
     /// The other end of the queue, for jobs that have to be handed back.
     pub queue: mpsc::WeakSender<Job>,
     /// Tells the process that it must not write any more.
@@ -20,11 +31,30 @@ pub(super) struct Shared {
 
 impl Shared {
     pub(super) fn new(link: Arc<Link>, queue: mpsc::WeakSender<Job>, jobs: mpsc::Receiver<Job>) -> Arc<Shared> {
-        Arc::new(Shared { link, jobs: Mutex::new(jobs), queue, failure: Arc::default() })
+        let (jobs, under_way, settled) = (Mutex::new(jobs), AtomicUsize::new(0), Notify::new());
+        Arc::new(Shared { link, jobs, under_way, settled, queue, failure: Arc::default() })
     }
 
-    pub(super) async fn take(&self, group: &mut Vec<Job>, most: usize) -> usize {
-        self.jobs.lock().await.recv_many(group, most).await
+    /// Takes what waits. Empty: nobody will write any more.
+    pub(super) async fn take(&self, group: &mut Vec<Job>, most: usize) {
+        let mut jobs = self.jobs.lock().await;
+        jobs.recv_many(group, most).await;
+        let mut patience = std::pin::pin!(sleep(COMPANY));
+        while (1..FEW).contains(&group.len()) && self.under_way.load(Ordering::Relaxed) > 0 {
+            let room = most - group.len();
+            tokio::select! {
+                biased;
+                more = jobs.recv_many(group, room) => if more == 0 { return },
+                () = self.settled.notified() => {}
+                () = &mut patience => return,
+            }
+        }
+    }
+
+    /// A group is being committed for as long as this lives.
+    pub(super) fn commit(&self) -> UnderWay<'_> {
+        self.under_way.fetch_add(1, Ordering::Relaxed);
+        UnderWay(self)
     }
 
     /// Jobs that one without a connection has taken wait for those who have one.
@@ -47,5 +77,15 @@ impl Shared {
         while let Ok(job) = jobs.try_recv() {
             job.answer(Err(error.clone()));
         }
+    }
+}
+
+/// A group that is being committed.
+pub(super) struct UnderWay<'a>(&'a Shared);
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.under_way.fetch_sub(1, Ordering::Relaxed);
+        self.0.settled.notify_one();
     }
 }

@@ -39,20 +39,23 @@ impl Writer {
             if self.is_lost && !self.reconnect().await {
                 return;
             }
-            let taken = tokio::select! {
+            let has_ended = tokio::select! {
                 biased;
-                () = ended(self.session.as_ref()) => None,
-                taken = self.shared.take(&mut group, GROUP) => Some(taken),
+                () = ended(self.session.as_ref()) => true,
+                () = self.shared.take(&mut group, GROUP) => false,
             };
-            match taken {
-                Some(0) => return,
-                Some(_) => {
-                    // Two groups that lock the same rows in another order would wait for
-                    // each other.
-                    group.sort_by(|one, other| one.batch.locks.cmp(&other.batch.locks));
-                    self.commit(std::mem::take(&mut group)).await;
-                }
-                None => self.keep(None),
+            if has_ended {
+                self.shared.hand_back(group.drain(..), &DbError::Unavailable("no connection".into()));
+                self.keep(None);
+            } else if group.is_empty() {
+                return;
+            } else {
+                // Two groups that lock the same rows in another order would wait for
+                // each other.
+                group.sort_by(|one, other| one.batch.locks.cmp(&other.batch.locks));
+                let shared = self.shared.clone();
+                let _under_way = shared.commit();
+                self.commit(std::mem::take(&mut group)).await;
             }
         }
     }

@@ -25,13 +25,14 @@ use super::watch::Watch;
 use crate::db::Options;
 
 /// How much may gather before it is carried.
-const GATHER: Duration = Duration::from_millis(400);
+const GATHER: Duration = Duration::from_millis(800);
 
 /// How often to look around when nothing was committed.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// A log of so many pages (48 MiB) should start over.
-const LONG: i64 = 12_000;
+/// A log of so many pages (96 MiB) should start over. The longer it is, the more of its pages were written again before
+/// they are carried.
+const LONG: i64 = 24_000;
 
 const PAGE: u64 = 4096;
 

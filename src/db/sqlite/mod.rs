@@ -72,7 +72,7 @@ pub(super) fn open(path: &Path, options: &Options, jobs: mpsc::Receiver<Job>) ->
     // Pages that a writer keeps are gone through at the end of a commit, so few of
     // them are faster than many; but the ends of a thousand workspaces' lists, which
     // each has a page of, should be among them.
-    connection.pragma_update(None, "cache_size", -8192)?;
+    connection.pragma_update(None, "cache_size", -6144)?;
     // A commit no longer flushes the log by itself; the flusher does, with a handle of its own.
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     let log = options.full_sync.then(|| open_log(&connection)).transpose()?;

@@ -3,6 +3,7 @@
 use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::time::Duration;
 
 use rusqlite::{Connection, Statement, ffi};
 use smallvec::SmallVec;
@@ -22,6 +23,11 @@ use crate::db::{Batch, Committed, DbError, Effect, Job, Stmt, Value, migrate};
 /// all that wait, few enough that nobody waits long for an answer.
 const GROUP: usize = 512;
 
+/// Where so many batches shared a commit, more are on their way: the next commit begins no sooner than so long after
+/// it began. A commit costs as much as some twenty small batches, however few it holds.
+const MANY: usize = 8;
+const DISTANCE: Duration = Duration::from_millis(1);
+
 /// The writer's life: take all that waits, commit it, have it flushed, repeat.
 /// Ends when the last handle to the store is dropped.
 pub(super) fn write(
@@ -33,7 +39,9 @@ pub(super) fn write(
     let _alarm = Alarm(failure);
     let mut group = Vec::with_capacity(GROUP);
     let mut broken = None;
+    let mut next = Instant::now();
     while let Some(first) = jobs.blocking_recv() {
+        std::thread::sleep(next.saturating_duration_since(Instant::now()));
         take_waiting(first, &mut group, &mut jobs);
         if let Some(reason) = refuses_all(&broken, &writer, checkpointer) {
             refuse_all(&mut group, &reason);
@@ -43,7 +51,9 @@ pub(super) fn write(
         if group.is_empty() {
             continue;
         }
+        let began = Instant::now();
         let committed = commit_group(&mut writer, &mut group, &mut jobs);
+        next = if writer.shared < MANY { began } else { began + DISTANCE };
         if let Err(error) = committed.and_then(|()| checkpointer.committed(writer.connection)) {
             let (is_newer, disk_failed) = (is_newer(&error), checkpointer.disk_failed(&error));
             if !writer.connection.is_autocommit() {
@@ -102,11 +112,13 @@ pub(super) struct WriteConnection<'c> {
     prepared: HashMap<(*const u8, usize), (Statement<'c>, Order)>,
     flusher: Flusher,
     runtime: Handle,
+    /// How many batches shared the last commit.
+    shared: usize,
 }
 
 impl<'c> WriteConnection<'c> {
     pub(super) fn new(connection: &'c Connection, flusher: Flusher, runtime: Handle) -> WriteConnection<'c> {
-        WriteConnection { connection, prepared: HashMap::new(), flusher, runtime }
+        WriteConnection { connection, prepared: HashMap::new(), flusher, runtime, shared: 0 }
     }
 
     pub(super) fn run(&mut self, sql: &'static str, params: &[impl Borrow<Value>]) -> rusqlite::Result<Effect> {
@@ -191,6 +203,7 @@ fn commit_group(
     }
     writer.flusher.announce();
     let committed = writer.execute("COMMIT");
+    writer.shared = group.len();
     let settled = if committed.is_ok() {
         verdicts.learnt.keep();
         group.drain(..).zip(results).collect()

@@ -89,3 +89,53 @@ impl Drop for UnderWay<'_> {
         self.0.settled.notify_one();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+    use tokio::time::{Instant, timeout};
+
+    use super::*;
+    use crate::db::PATIENCE;
+
+    async fn send(queue: &mpsc::Sender<Job>, count: usize) {
+        for _ in 0..count {
+            let (reply, _) = oneshot::channel();
+            let job = Job { batch: Box::default(), reply, deadline: Instant::now() + PATIENCE };
+            queue.send(job).await.expect("a queue");
+        }
+    }
+
+    async fn taken(shared: &Shared) -> usize {
+        let mut group = Vec::new();
+        timeout(PATIENCE, shared.take(&mut group, 256)).await.expect("soon");
+        group.len()
+    }
+
+    #[tokio::test]
+    async fn a_small_group_waits_for_company_while_another_is_committed_and_not_for_long() {
+        let (queue, jobs) = mpsc::channel(64);
+        let link = Link::new("postgres://localhost/none").expect("an address");
+        let shared = Shared::new(link, queue.downgrade(), jobs);
+        send(&queue, 1).await;
+        assert_eq!(taken(&shared).await, 1, "nothing is under way");
+
+        let under_way = shared.commit();
+        send(&queue, FEW).await;
+        assert_eq!(taken(&shared).await, FEW, "enough of them");
+        send(&queue, 1).await;
+        let company = async {
+            send(&queue, 2).await;
+            drop(under_way);
+        };
+        let (count, ()) = tokio::join!(taken(&shared), company);
+        assert_eq!(count, 3, "who came meanwhile is with it");
+
+        let under_way = shared.commit();
+        send(&queue, 1).await;
+        assert_eq!(taken(&shared).await, 1, "the other takes long");
+        drop(under_way);
+        drop(queue);
+        assert_eq!(taken(&shared).await, 0, "nobody will write any more");
+    }
+}

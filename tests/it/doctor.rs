@@ -127,13 +127,21 @@ fn the_doctor_says_which_key_is_to_come_back() {
     let folder = TempDir::new().expect("a folder");
     let settings = ["--data-dir", folder.path().to_str().expect("text")];
     let [file, old, away] = ["posthorn.key", "posthorn.key.old", "away"].map(|name| folder.path().join(name));
-    drop(Server::start(&settings));
+    let command = |args: &[&str]| say(posthorn(&[args, &settings].concat()), "").ok();
+    open_store(folder.path()).ok();
+    command(&["oauth", "rotate-keys"]);
     fs::rename(&file, &away).expect("the key file");
     let other = [&settings[..], &["--secret", "a secret of at least thirty-two letters"]].concat();
     assert_finding(&examine(&other).0, "sealed secrets", "failed", "set --secret");
     assert_finding(&examine(&settings).0, "sealed secrets", "failed", "back as");
-    // A start makes another key, which opens what it seals.
-    drop(Server::start(&settings));
+    // A start makes another key file, which opens what has been sealed since.
+    let key = command(&["keys", "create", "--name", "doctor"]);
+    let bearer = format!("Bearer {}", key.lines().find(|line| line.starts_with("re_")).expect("a key"));
+    let server = Server::start(&settings);
+    let headers = [("authorization", bearer.as_str()), ("content-type", "application/json")];
+    let added = server.request("POST", "/domains", &headers, r#"{"name":"acme.example"}"#).expect("an answer");
+    assert!(added.starts_with("HTTP/1.1 201"), "{added}");
+    drop(server);
     assert!(file.exists());
     let (found, _) = examine(&settings);
     assert_finding(&found, "sealed secrets", "failed", "posthorn.key.old");

@@ -1,12 +1,12 @@
 //! What an app left that calls the outside: automations that it published, and
-//! webhooks that it made. When the app's access ends, they stop, unless a person
-//! says that they shall go on.
+//! webhooks that it made or led elsewhere. When the app's access ends, they stop,
+//! unless a person says that they shall go on.
 
 use crate::db::{Batch, Sql, from_row, statements};
-use crate::id::{AutomationId, GrantId, UserId, WorkspaceId};
+use crate::id::{AutomationId, GrantId, UserId, WebhookId, WorkspaceId};
 
 /// What is said of webhooks whose app has no access any more.
-const ENDED: &str = "The app that made it has no access any more.";
+const ENDED: &str = "The app that made or changed it has no access any more.";
 
 /// As many as a page shows.
 const MOST: i64 = 200;
@@ -58,9 +58,15 @@ statements! {
              FROM automation_version_grants b
              JOIN automations a ON a.workspace_id = $1 AND a.id = b.automation_id AND a.version = b.version
              WHERE b.grant_id = $2 AND a.deleted_at IS NULL ORDER BY a.id LIMIT $3");
+        pub fn webhooks_of_grant(workspace_id: WorkspaceId, grant_id: GrantId) with [workspace_id, grant_id, MOST] = Sql::both(
+            "SELECT id, endpoint, CASE WHEN status = 'enabled' THEN 1 ELSE 0 END
+             FROM webhooks WHERE workspace_id = $1 AND grant_id = $2 ORDER BY id LIMIT $3");
         /// Makes an automation the workspace's own.
-        pub fn keep(grant_id: GrantId, automation_id: AutomationId) = Sql::both(
+        fn keep_automation(grant_id: GrantId, automation_id: AutomationId) = Sql::both(
             "DELETE FROM automation_version_grants WHERE grant_id = $1 AND automation_id = $2");
+        /// Makes a webhook the workspace's own.
+        fn keep_webhook(grant_id: GrantId, webhook_id: WebhookId) = Sql::both(
+            "UPDATE webhooks SET grant_id = NULL WHERE grant_id = $1 AND id = $2");
     }
     STOP_OF_GRANT = Sql::both(stop!("g.id"));
     STOP_OF_USER = Sql::both(stop!("g.workspace_id = COALESCE($3, g.workspace_id) AND g.user_id"));
@@ -81,6 +87,28 @@ pub struct AppAutomation {
 }
 
 from_row!(AppAutomation { id, name, is_enabled });
+
+/// A webhook that ends with a grant.
+pub struct AppWebhook {
+    pub id: WebhookId,
+    pub endpoint: String,
+    pub is_enabled: bool,
+}
+
+from_row!(AppWebhook { id, endpoint, is_enabled });
+
+/// What goes on although the access of its app ends.
+#[derive(Debug, Default)]
+pub struct Kept {
+    pub automations: Vec<AutomationId>,
+    pub webhooks: Vec<WebhookId>,
+}
+
+/// Belongs before what stops the rest: it becomes the workspace's own.
+pub fn keep(grant_id: GrantId, kept: &Kept) -> Batch {
+    let automations = kept.automations.iter().map(|id| keep_automation(grant_id, *id));
+    automations.chain(kept.webhooks.iter().map(|id| keep_webhook(grant_id, *id))).collect()
+}
 
 /// Belongs into the commit that ends a grant.
 pub fn stop_of_grant(grant_id: GrantId, now: i64) -> Batch {

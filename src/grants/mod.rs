@@ -1,17 +1,19 @@
 //! The end of what people allowed apps to do: of grants, of the keys that were made
-//! through them, and of what the apps published that calls the outside. Every grant
+//! through them, and of what the apps published or made that calls the outside. Every grant
 //! that ends, ends here, so webhooks are told of each.
 
 mod automations;
 mod told;
 
-pub use automations::{AppAutomation, of_grant as automations_of, stop_of_client};
+pub use automations::{
+    AppAutomation, AppWebhook, Kept, of_grant as automations_of, stop_of_client, webhooks_of_grant as webhooks_of,
+};
 pub use told::REVOKED;
 
 use crate::clock::Clock;
 use crate::credentials::raise_access;
 use crate::db::{Batch, Sql, Value, statements};
-use crate::id::{AutomationId, GrantId, UserId, WorkspaceId};
+use crate::id::{GrantId, UserId, WorkspaceId};
 use crate::text::words;
 
 pub const STATEMENTS: &[&[Sql]] = &[automations::ALL, told::ALL, ALL];
@@ -113,7 +115,7 @@ impl Which<'_> {
     }
 }
 
-/// Ends grants everywhere at once, and all that hangs on them but the automations to keep.
+/// Ends grants everywhere at once, and all that hangs on them but what is to be kept.
 fn end(which: &Which<'_>, reason: Reason, keep: Batch, (clock, now): (&Clock, i64)) -> Batch {
     let [named, within] = which.params();
     let params = [named.clone(), within.clone(), now.into(), reason.as_str().into()];
@@ -136,17 +138,16 @@ pub fn revoke(grant_id: GrantId, reason: Reason, clock: &Clock) -> Batch {
     end(&Which::One(grant_id, None), reason, Batch::new(), (clock, clock.now()))
 }
 
-/// As [`revoke`], if the grant belongs to the workspace. The automations to keep
-/// become the workspace's own.
+/// As [`revoke`], if the grant belongs to the workspace. What is kept becomes the
+/// workspace's own.
 pub fn revoke_in(
     workspace_id: WorkspaceId,
     grant_id: GrantId,
     reason: Reason,
-    keep: &[AutomationId],
+    kept: &Kept,
     at: (&Clock, i64),
 ) -> Batch {
-    let kept = keep.iter().map(|automation_id| automations::keep(grant_id, *automation_id));
-    end(&Which::One(grant_id, Some(workspace_id)), reason, kept.collect(), at)
+    end(&Which::One(grant_id, Some(workspace_id)), reason, automations::keep(grant_id, kept), at)
 }
 
 /// Ends every grant that a user has given, in one workspace or in all, and burns

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[derive(Debug, Default)]
 pub struct Budget {
     spent: AtomicUsize,
+    is_light: bool,
 }
 
 impl Budget {
@@ -19,6 +20,15 @@ impl Budget {
     /// step, so one that costs more has failed.
     pub const STEP: usize = 4 << 20;
 
+    /// What a turn may cost on a thread that has others to answer.
+    pub const LIGHT: usize = Budget::TURN / 16;
+
+    /// For a turn that is tried where others wait: most are light. Of one that is not, what came of
+    /// it is nothing, and it is taken anew with a whole budget, elsewhere.
+    pub fn light() -> Budget {
+        Budget { is_light: true, ..Budget::default() }
+    }
+
     pub fn spend(&self, bytes: usize) {
         self.spent.fetch_add(bytes, Ordering::Relaxed);
     }
@@ -27,18 +37,19 @@ impl Budget {
         self.spent.load(Ordering::Relaxed)
     }
 
-    /// Whether others should have a turn before anything else is done.
-    pub fn is_heavy(&self) -> bool {
-        self.spent() > Budget::TURN / 16
+    /// Whether what came of the turn is nothing, because a light budget was not enough for it.
+    pub fn is_too_light(&self) -> bool {
+        self.is_light && self.spent() > Budget::LIGHT
     }
 
     pub fn is_turn_over(&self) -> bool {
-        self.spent() > Budget::TURN
+        self.spent() > if self.is_light { Budget::LIGHT } else { Budget::TURN }
     }
 
     /// `Err` says why a step cannot be finished.
     pub fn check(&self) -> Result<(), String> {
-        match self.spent() > Budget::TURN + Budget::STEP {
+        let most = if self.is_light { Budget::LIGHT } else { Budget::TURN + Budget::STEP };
+        match self.spent() > most {
             true => Err(format!("its rules would have to look through more than {} MiB", Budget::STEP >> 20)),
             false => Ok(()),
         }

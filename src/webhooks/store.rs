@@ -2,6 +2,7 @@
 
 use super::event::{EventType, EventTypes};
 use super::webhook::Status;
+use crate::credentials::grant_stands;
 use crate::db::{Batch, Db, DbError, Sql, Stmt, from_row, statements};
 use crate::id::{AutomationId, GrantId, RunId, SuppressionId, WebhookEventId, WebhookId, WorkspaceId};
 use crate::web::Page;
@@ -49,8 +50,12 @@ statements! {
                  created_at)
              SELECT $1, $2, $3, CAST($4 AS BIGINT), $5, $6, $7, $8, CAST($9 AS BIGINT)
              WHERE (SELECT COUNT(*) FROM webhooks WHERE workspace_id = $1) < $10");
-        fn set_endpoint(workspace_id: WorkspaceId, id: WebhookId, endpoint: &str) = Sql::both(
-            "UPDATE webhooks SET endpoint = $3, failing_since = NULL WHERE workspace_id = $1 AND id = $2");
+        /// Whoever leads it elsewhere answers for it: the workspace, or an app.
+        fn set_endpoint(workspace_id: WorkspaceId, id: WebhookId, endpoint: &str, grant_id: Option<GrantId>)
+            = Sql::both(
+            "UPDATE webhooks SET endpoint = $3, failing_since = NULL,
+                 grant_id = CASE WHEN endpoint = $3 THEN grant_id ELSE $4 END
+             WHERE workspace_id = $1 AND id = $2");
         fn set_events(workspace_id: WorkspaceId, id: WebhookId, events: i64) = Sql::both(
             "UPDATE webhooks SET events = $3 WHERE workspace_id = $1 AND id = $2");
         /// Whoever enables it answers for it: the workspace, or an app.
@@ -186,8 +191,16 @@ pub fn insert(new: &NewWebhook<'_>) -> Batch {
 }
 
 pub fn change(workspace_id: WorkspaceId, id: WebhookId, changes: &Changes<'_>) -> Batch {
-    let mut batch = Batch::from(stands(workspace_id, id));
-    changes.endpoint.iter().for_each(|endpoint| batch.push(set_endpoint(workspace_id, id, endpoint)));
+    let mut batch = Batch::new();
+    let is_tying = changes.endpoint.is_some() || changes.status == Some(Status::Enabled);
+    // A grant that ends in this moment would not find what is not committed yet.
+    if let Some(grant_id) = changes.grant_id.filter(|_| is_tying) {
+        batch = batch.fence(grant_stands(grant_id));
+    }
+    batch.push(stands(workspace_id, id));
+    if let Some(endpoint) = changes.endpoint {
+        batch.push(set_endpoint(workspace_id, id, endpoint, changes.grant_id));
+    }
     changes.events.iter().for_each(|events| batch.push(set_events(workspace_id, id, events.bits())));
     match changes.status {
         Some(Status::Enabled) => batch.push(enable(workspace_id, id, changes.grant_id)),

@@ -51,6 +51,7 @@ def main():
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
     parser.add_argument("--engine", choices=ENGINES, action="append")
     options = parser.parse_args()
+    print(f"seed {options.seed} (the moments of the kills; --seed {options.seed} repeats them)", flush=True)
     passed = True
     for engine in options.engine or ENGINES:
         store = ENGINES[engine]()
@@ -59,7 +60,7 @@ def main():
             server.wait()
             print(f"{engine}: {asyncio.run(Scene(server, options).play())}", flush=True)
         except (AssertionError, OSError) as problem:
-            print(f"{engine}: FAILED (seed {options.seed}): {problem}\n{server.tail()}", flush=True)
+            print(f"{engine}: FAILED: {problem}\n{server.tail()}", flush=True)
             passed = False
         finally:
             server.kill()

@@ -20,6 +20,7 @@ import http.client
 import json
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -35,6 +36,7 @@ BACK_WITHIN = 10.0  # seconds after a fault, or after what was away is there aga
 CLIENTS = 8  # of each process, in `exhausted`
 LIMITS = (13, 4)  # connections for three processes that want eight each
 FULL_RATE = 0.6  # of what is usual
+MORE_ROUNDS = 10  # of `refused`, until a write of each kind was refused
 
 
 async def served_again(senders, since, fault=None):
@@ -294,34 +296,42 @@ def refused(stage):
     stage.servers = [cut_off, other]
     key = other.create_key()
     headers = {"Authorization": f"Bearer {key}"}
-    told = 0
-    for number in range(stage.rounds):
-        names = [f"round {number} event {n}" for n in range(40)]
+    told, number = {"PATCH": 0, "DELETE": 0}, 0
+    while number < stage.rounds or (number < stage.rounds + MORE_ROUNDS and not all(told.values())):
+        number += 1
+        names = [f"round {number} event {n}" for n in range(80)]
         ids = [json.loads(ask(other, "POST", "/events", headers, {"name": name}, 201))["id"] for name in names]
         for event in ids:  # all writers of the one that is about to be cut off have a connection
             ask(cut_off, "PATCH", f"/events/{event}", headers, {"schema": {"first": "string"}}, 200)
         answers = asyncio.run(write_into_silence(proxy, cut_off, ids, headers))
-        told += sum(status == 503 for status in answers)
-        for event in ids:
-            retried(other, f"/events/{event}", headers, {"schema": {"newer": "string"}})
+        # One that was deleted before the newer write cannot be written; all others are there.
+        written = [retried(other, f"/events/{event}", headers, {"schema": {"newer": "string"}}) for event in ids]
         proxy.deliver()
         time.sleep(3.0)
-        for event, status in zip(ids, answers):
-            shown = json.loads(ask(other, "GET", f"/events/{event}", headers, None, 200))
-            assert "newer" in shown["schema"], f"{event}: a write that got {status} happened over a newer one: {shown}"
-    assert told, "nobody was refused: that proves nothing"
+        for event, (method, status), is_written in zip(ids, answers, written):
+            assert is_written or method == "DELETE", f"{event} is gone, and nobody has deleted it"
+            if is_written:
+                told[method] += status == 503
+                got, _, body = other.ask("GET", f"/events/{event}", None, headers)
+                is_newer = got == 200 and "newer" in json.loads(body)["schema"]
+                assert is_newer, f"{event}: a {method} that got {status} happened over a newer write: {got} {body[:200]!r}"
+    assert all(told.values()), f"{told} were refused: that proves nothing"
     for server in stage.servers:
         server.stop()
-    return f"{told} writes refused while the link was held, then delivered; none of them happened over a newer one"
+    return (
+        f"{told['PATCH']} changes and {told['DELETE']} deletions refused while the link was held, then delivered;"
+        " none of them happened over a newer write"
+    )
 
 
 async def write_into_silence(proxy, server, ids, headers):
-    """Changes all of them, half before and half after the link falls silent; returns the statuses."""
+    """Changes and deletes them by turns, half before and half after the link falls silent; returns methods and statuses."""
 
-    async def change(event, delay):
-        await asyncio.sleep(delay)
-        body = {"schema": {"older": "string"}}
-        return (await asyncio.to_thread(server.ask, "PATCH", f"/events/{event}", body, headers, True))[0]
+    async def write(event, place):
+        await asyncio.sleep(0.1 * place / len(ids))
+        method, body = ("DELETE", None) if place % 2 else ("PATCH", {"schema": {"older": "string"}})
+        status, _, _ = await asyncio.to_thread(server.ask, method, f"/events/{event}", body, headers, True)
+        return method, status
 
     async def fall_silent():
         await asyncio.sleep(0.05)
@@ -329,8 +339,10 @@ async def write_into_silence(proxy, server, ids, headers):
             proxy.silence(lambda connection: connection.writes, hold=True)
             await asyncio.sleep(0.01)
 
+    # All at once: each is waited for as long as a caller is.
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(len(ids)))
     holding = asyncio.create_task(fall_silent())
-    answers = await asyncio.gather(*(change(event, 0.1 * place / len(ids)) for place, event in enumerate(ids)))
+    answers = await asyncio.gather(*(write(event, place) for place, event in enumerate(ids)))
     holding.cancel()
     return answers
 
@@ -342,12 +354,12 @@ def ask(server, method, path, headers, body, expected):
 
 
 def retried(server, path, headers, body):
-    """As a client does: again after a 503, until it is done."""
+    """As a client does: again after a 503, until it is done. Tells whether there was something to change."""
     until = time.monotonic() + BACK_WITHIN
     while True:
         status, _, answer = server.ask("PATCH", path, body, headers)
-        if status == 200:
-            return
+        if status in (200, 404):
+            return status == 200
         assert status == 503 and time.monotonic() < until, f"PATCH {path}: {status} {answer[:200]!r}"
         time.sleep(0.1)
 

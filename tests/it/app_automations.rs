@@ -5,9 +5,12 @@ use posthorn::accounts;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use crate::engine_webhooks::Listener;
 use crate::flow::{Person, app_named, text};
 use crate::harness::{TestApp, on_both};
 use crate::sending::{Stage, statuses};
+use crate::store::Store;
+use crate::webhooks::Teller;
 
 const NOWHERE: &str = "http://127.0.0.1:9/";
 
@@ -53,6 +56,24 @@ impl Guest {
 
     async fn status(&self, automation: &str) -> String {
         text(&self.stage.get(&format!("/automations/{automation}")).await, "status").to_owned()
+    }
+
+    /// A webhook that the app makes with its token.
+    async fn webhook(&self, endpoint: &str) -> String {
+        let body = json!({"endpoint": endpoint, "events": ["topic.created"]});
+        let made = self.stage.app.post("/webhooks").key(&self.token).json(body).send().await;
+        assert_eq!(made.status, 201, "{}", made.text());
+        text(&made.json(), "id").to_owned()
+    }
+
+    /// What the app changes with its token.
+    async fn change(&self, path: &str, body: Value) {
+        let changed = self.stage.app.patch(path).key(&self.token).json(body).send().await;
+        assert_eq!(changed.status, 200, "{path}: {}", changed.text());
+    }
+
+    fn page(&self) -> String {
+        format!("/dashboard/apps/{}/revoke", self.grant)
     }
 
     async fn revoke(&self) {
@@ -134,7 +155,7 @@ on_both! {
         let guest = Guest::new(app).await;
         let (kept, stopped) = (guest.publish().await, guest.publish().await);
         guest.stage.send("user.created", "a@example.com", json!({})).await;
-        let page = format!("/dashboard/apps/{}/revoke", guest.grant);
+        let page = guest.page();
         let shown = guest.stage.app.see(&page, &guest.owner).await.text();
         assert!([&kept, &stopped].iter().all(|id| shown.contains(&format!("name=\"keep\" value=\"{id}\""))), "{shown}");
         let answer = guest.stage.app.decide(&page, &guest.owner, &format!("keep={kept}")).await;
@@ -142,6 +163,90 @@ on_both! {
         assert_eq!((guest.status(&kept).await, guest.status(&stopped).await), ("enabled".into(), "disabled".into()));
         assert_eq!(guest.outcome(&kept).await, ["completed", "running", "pending"], "it called, in vain");
         assert_eq!(guest.outcome(&stopped).await, ["completed", "skipped", "completed"]);
+    }
+
+    async fn what_an_app_changed_is_listed_and_stops_as_what_it_made(app: TestApp) {
+        let guest = Guest::new(app).await;
+        let own = [Stage::trigger(), ("webhook", json!({"url": NOWHERE}))];
+        let (changed, renamed) = (guest.stage.automation(&own).await, guest.stage.automation(&own).await);
+        let graph = Guest::graph("user.created");
+        let change = json!({"steps": graph["steps"], "connections": graph["connections"]});
+        guest.change(&format!("/automations/{changed}"), change).await;
+        guest.change(&format!("/automations/{renamed}"), json!({"name": "Renamed"})).await;
+        let shown = guest.stage.app.see(&guest.page(), &guest.owner).await.text();
+        assert!(shown.contains(&format!("name=\"keep\" value=\"{changed}\"")), "{shown}");
+        assert!(!shown.contains(&renamed), "{shown}");
+        guest.stage.send("user.created", "a@example.com", json!({})).await;
+        guest.revoke().await;
+        assert_eq!((guest.status(&changed).await, guest.status(&renamed).await), ("disabled".into(), "enabled".into()));
+        assert_eq!(guest.outcome(&changed).await, ["completed", "skipped", "completed"]);
+    }
+
+    async fn webhooks_of_an_app_are_listed_and_those_that_are_kept_go_on_delivering(store: Store) {
+        let settings = ["--private-webhooks"];
+        let guest = Guest::new(TestApp::open(&store, &settings).await).await;
+        let teller = Teller::new(TestApp::open(&store, &settings).await).await;
+        let mut listeners = Vec::new();
+        for _ in 0..5 {
+            listeners.push(Listener::new(&[200]).await);
+        }
+        let at = |place: usize| listeners[place].url.as_str();
+        let heard = || listeners.iter().map(|listener| listener.heard().len()).collect::<Vec<_>>();
+        let (kept, stopped) = (guest.webhook(at(0)).await, guest.webhook(at(1)).await);
+        let own = async |place| text(&teller.webhook(at(place), &["topic.created"]).await, "id").to_owned();
+        let (led_away, untouched) = (own(4).await, own(3).await);
+        guest.change(&format!("/webhooks/{led_away}"), json!({"endpoint": at(2)})).await;
+        guest.change(&format!("/webhooks/{untouched}"), json!({"endpoint": at(3), "events": ["topic.created"]})).await;
+
+        let shown = guest.stage.app.see(&guest.page(), &guest.owner).await.text();
+        for (place, webhook) in [&kept, &stopped, &led_away].into_iter().enumerate() {
+            assert!(shown.contains(&format!("name=\"keep_webhook\" value=\"{webhook}\"")), "{shown}");
+            assert!(shown.contains(at(place)), "{shown}");
+        }
+        assert!(!shown.contains(&untouched), "{shown}");
+        teller.topic("One").await;
+        teller.deliver().await;
+        assert_eq!(heard(), [1, 1, 1, 1, 0]);
+
+        let answer = guest.stage.app.decide(&guest.page(), &guest.owner, &format!("keep_webhook={kept}")).await;
+        assert_eq!(answer.status, 303, "{}", answer.text());
+        teller.topic("Two").await;
+        teller.deliver().await;
+        assert_eq!(heard(), [2, 1, 1, 2, 0]);
+        for webhook in [&stopped, &led_away] {
+            let shown = teller.get(&format!("/webhooks/{webhook}")).await;
+            assert_eq!(text(&shown, "status"), "disabled");
+            assert!(text(&shown, "disabled_reason").contains("no access any more"), "{shown}");
+        }
+        // It is the workspace's own: what becomes of the app concerns it no more.
+        guest.stage.app.delete_client(&guest.client).await;
+        teller.topic("Three").await;
+        teller.deliver().await;
+        assert_eq!(heard(), [3, 1, 1, 3, 0]);
+    }
+
+    async fn a_webhook_that_a_person_leads_elsewhere_is_the_workspaces_own(store: Store) {
+        let guest = Guest::new(TestApp::open(&store, &["--private-webhooks"]).await).await;
+        let listener = Listener::new(&[200]).await;
+        let webhook = guest.webhook(NOWHERE).await;
+        let path = format!("/webhooks/{webhook}");
+        let change = guest.stage.app.patch(&path).key(&guest.stage.key).json(json!({"endpoint": listener.url}));
+        assert_eq!(change.send().await.status, 200);
+        guest.revoke().await;
+        assert_eq!(text(&guest.stage.get(&path).await, "status"), "enabled");
+    }
+
+    async fn nobody_keeps_what_belongs_to_another_grant(store: Store) {
+        let guest = Guest::new(TestApp::open(&store, &["--private-webhooks"]).await).await;
+        let other = guest.stage.app.client(app_named("Other")).await;
+        let tokens = guest.stage.app.tokens(&other, &guest.owner).await;
+        let body = json!({"endpoint": NOWHERE, "events": ["topic.created"]});
+        let made = guest.stage.app.post("/webhooks").key(text(&tokens, "access_token")).json(body).send().await;
+        let webhook = text(&made.json(), "id").to_owned();
+        let answer = guest.stage.app.decide(&guest.page(), &guest.owner, &format!("keep_webhook={webhook}")).await;
+        assert_eq!(answer.status, 303, "{}", answer.text());
+        guest.stage.app.delete_client(&other).await;
+        assert_eq!(text(&guest.stage.get(&format!("/webhooks/{webhook}")).await, "status"), "disabled");
     }
 
     async fn copies_are_tied_and_what_a_person_publishes_is_not(app: TestApp) {

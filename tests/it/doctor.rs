@@ -94,9 +94,60 @@ fn files_that_others_could_read_are_mended_and_an_open_folder_is_told_of() {
     let (found, _) = examine(&settings);
     assert_finding(&found, "store files", "failed", "chmod 600");
     assert_finding(&found, "data folder", "warning", "chmod 700");
-    open_store(folder.path()).ok();
+    let started = open_store(folder.path());
+    for told in
+        ["others could read this file; they cannot any more", "others on this machine can look into the data folder"]
+    {
+        assert!(started.err.contains(told), "{told}: {}", started.err);
+    }
+    started.ok();
     assert_eq!(mode(&folder.path().join("posthorn.db")), 0o600);
     assert_eq!(mode(folder.path()), 0o755, "whose folder it is decides");
+    set_mode(folder.path(), 0o700);
+    let started = open_store(folder.path());
+    assert!(!started.err.contains("others"), "{}", started.err);
+}
+
+#[test]
+fn the_doctor_tells_of_a_log_that_is_not_carried_to_the_store() {
+    let folder = TempDir::new().expect("a folder");
+    open_store(folder.path()).ok();
+    let log = fs::File::create(folder.path().join("posthorn.db-wal")).expect("a file");
+    log.set_len(5 << 20).expect("a length");
+    let examined =
+        |limit: &str| examine(&["--data-dir", folder.path().to_str().expect("text"), "--sqlite-log-limit", limit]).0;
+    // SQLite takes away a log in which it finds nothing, so what is content comes last.
+    assert_finding(&examined("20"), "log", "warning", "the log holds 5 of 20 MiB");
+    log.set_len(0).expect("a length");
+    assert_finding(&examined("20"), "log", "ok", "");
+}
+
+#[test]
+fn the_doctor_says_which_key_is_to_come_back() {
+    let folder = TempDir::new().expect("a folder");
+    let settings = ["--data-dir", folder.path().to_str().expect("text")];
+    let [file, old, away] = ["posthorn.key", "posthorn.key.old", "away"].map(|name| folder.path().join(name));
+    let command = |args: &[&str]| say(posthorn(&[args, &settings].concat()), "").ok();
+    open_store(folder.path()).ok();
+    command(&["oauth", "rotate-keys"]);
+    fs::rename(&file, &away).expect("the key file");
+    let other = [&settings[..], &["--secret", "a secret of at least thirty-two letters"]].concat();
+    assert_finding(&examine(&other).0, "sealed secrets", "failed", "set --secret");
+    assert_finding(&examine(&settings).0, "sealed secrets", "failed", "back as");
+    // A start makes another key file, which opens what has been sealed since.
+    let key = command(&["keys", "create", "--name", "doctor"]);
+    let bearer = format!("Bearer {}", key.lines().find(|line| line.starts_with("re_")).expect("a key"));
+    let server = Server::start(&settings);
+    let headers = [("authorization", bearer.as_str()), ("content-type", "application/json")];
+    let added = server.request("POST", "/domains", &headers, r#"{"name":"acme.example"}"#).expect("an answer");
+    assert!(added.starts_with("HTTP/1.1 201"), "{added}");
+    drop(server);
+    assert!(file.exists());
+    let (found, _) = examine(&settings);
+    assert_finding(&found, "sealed secrets", "failed", "posthorn.key.old");
+    assert!(!found["sealed secrets"]["next"].to_string().contains("--secret"), "one thing to do: {found:#}");
+    fs::rename(&away, &old).expect("the key file");
+    assert_eq!(examine(&settings).0["sealed secrets"]["status"], "ok");
 }
 
 #[test]

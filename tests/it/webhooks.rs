@@ -400,7 +400,7 @@ on_both! {
         assert_eq!(teller.app.delete(format!("/oauth/grants/{grant}")).key(&teller.key).send().await.status, 200);
         let shown = teller.get(&format!("/webhooks/{webhook}")).await;
         assert_eq!((text(&shown, "status"), text(&shown, "disabled_reason")),
-            ("disabled", "The app that made it has no access any more."));
+            ("disabled", "The app that made or changed it has no access any more."));
         teller.topic("Three").await;
         teller.deliver().await;
         assert_eq!(listener.heard().len(), 1);

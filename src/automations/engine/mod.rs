@@ -1,6 +1,7 @@
 //! The engine: workers claim runs that are due, bring each as far as it can go,
 //! and commit where it stands together with what it did.
 
+mod aside;
 mod calls;
 mod kept;
 mod mail;
@@ -27,6 +28,7 @@ use crate::domains::Domains;
 use crate::events::RESERVED_PREFIX;
 use crate::http_client::{HttpClient, Reach};
 use crate::id::{AutomationId, ContactId, WorkspaceId};
+use crate::limits::Background;
 use crate::occurrences::{EndedRun, Ending, Occurrences};
 use crate::templates::Templates;
 use crate::webhooks::{self, EventType};
@@ -78,6 +80,8 @@ pub struct Engine {
     plans: Cache<(AutomationId, i64), Arc<Plan>>,
     client: HttpClient,
     calls: Arc<Calls>,
+    /// Where turns are taken that turn out to be heavy.
+    heavy: Background,
 }
 
 /// Works until it is time to stop. Calls to the outside are made beside the
@@ -121,6 +125,7 @@ impl Engine {
             plans: Cache::new(1_000),
             client: HttpClient::new(reach),
             calls: Arc::new(Calls::new(calls::ROOM)),
+            heavy: Background::start("heavy turns", aside::threads()),
         }
     }
 
@@ -150,7 +155,6 @@ impl Engine {
                 self.take_turn(claimed).await;
             }
         };
-        // This one lets other tasks run when a turn says that it was a heavy one.
         let mut turns: FuturesUnordered<_> = by_contact.into_values().map(take).collect();
         while turns.next().await.is_some() {}
     }

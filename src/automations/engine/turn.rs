@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::mail::RefusedMail;
 use super::store::{self, Ahead, Claimed};
 use super::view::View;
-use super::{Engine, Plan, webhook};
+use super::{Engine, Plan, aside, webhook};
 use crate::automations::run::{Call, Effect, Run};
 use crate::calls::destination;
 use crate::clock::SECOND;
@@ -66,10 +66,7 @@ impl Engine {
                 // The world moved on while we waited.
                 continue;
             }
-            let turn = advance(claimed, &plan, &view, before.clone(), answer.as_ref());
-            if view.budget.is_heavy() {
-                tokio::task::yield_now().await;
-            }
+            let (view, turn) = aside::advance(&self.heavy, claimed, &plan, view, (&before, answer.as_ref())).await?;
             let outcome = match turn {
                 Ok((after, effects)) => self.commit(claimed, &plan, &view, (&before, after), effects).await?,
                 Err(reason) => Outcome::Failed(reason),

@@ -108,7 +108,7 @@ impl Engine {
             declared: Declared::read_all(&declared)?,
             now,
             steady,
-            budget: Budget::default(),
+            budget: Budget::light(),
         })
     }
 

@@ -63,8 +63,12 @@ pub fn space(store: &Path) -> Finding {
     let found = found.map_err(|error| {
         Problem::warning(format!("the free space of {shown} is not known: {error}"), "check that the folder exists")
     })?;
-    let free = found.f_bavail.saturating_mul(found.f_frsize);
-    let left = format!("{} MiB are free below {shown}", free / MIB);
+    left(found.f_bavail.saturating_mul(found.f_frsize), &shown.to_string())
+}
+
+/// Whether so many bytes are enough.
+fn left(free: u64, folder: &str) -> Finding {
+    let left = format!("{} MiB are free below {folder}", free / MIB);
     match free {
         ..NO_SPACE => Err(Problem::failure(left, "make room: without it every write is refused")),
         NO_SPACE..LOW_SPACE => Err(Problem::warning(left, "make room before it runs out")),
@@ -76,7 +80,11 @@ pub fn space(store: &Path) -> Finding {
 pub fn log(store: &Path, config: &Config) -> Finding {
     let [_, log, _] = db::of(store);
     let size = std::fs::metadata(&log).map_or(0, |data| data.len());
-    let limit = u64::from(config.sqlite_log_limit) * MIB;
+    grown(size, u64::from(config.sqlite_log_limit) * MIB)
+}
+
+/// Whether a log of so many bytes is short, of those that it may have.
+fn grown(size: u64, limit: u64) -> Finding {
     let told = format!("the log holds {} of {} MiB", size / MIB, limit / MIB);
     match size < limit / 4 {
         true => Ok(told.into()),
@@ -84,5 +92,38 @@ pub fn log(store: &Path, config: &Config) -> Finding {
             format!("{told}: something keeps it from being carried to the store"),
             "end whatever reads the store for a long time (a copy, a shell), or restart the server",
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::report::Report;
+    use super::*;
+
+    /// A finding as the doctor's report has it.
+    fn told(finding: Finding) -> String {
+        let mut report = Report::new(true);
+        report.add("it", finding);
+        let check = report.to_json()["checks"][0].clone();
+        let text = |field: &str| check[field].as_str().unwrap_or_default().to_owned();
+        assert!(check["ok"] == true || !text("next").is_empty(), "{check}");
+        format!("{} {}{}", text("status"), text("came"), text("expected"))
+    }
+
+    #[test]
+    fn little_space_is_told_of_and_next_to_none_is_a_failure() {
+        for (free, word) in [(0, "failed"), (NO_SPACE - 1, "failed"), (NO_SPACE, "warning"), (LOW_SPACE - 1, "warning")]
+        {
+            let shown = format!("{word} {} MiB are free below here", free / MIB);
+            assert_eq!(told(left(free, "here")), shown);
+        }
+        assert_eq!(told(left(LOW_SPACE, "here")), "ok 1024 MiB are free below here");
+    }
+
+    #[test]
+    fn a_log_that_has_grown_to_a_quarter_of_its_limit_is_told_of() {
+        assert_eq!(told(grown(10 * MIB - 1, 40 * MIB)), "ok the log holds 9 of 40 MiB");
+        let warning = told(grown(10 * MIB, 40 * MIB));
+        assert!(warning.starts_with("warning the log holds 10 of 40 MiB: "), "{warning}");
     }
 }

@@ -11,7 +11,7 @@ use crate::credentials;
 use crate::db::{DbError, Inspection, Location, Schema};
 use crate::domains;
 use crate::hold::{self, Hold};
-use crate::seal::Seal;
+use crate::seal::{self, Seal};
 
 /// Clocks that differ by more than this are worth a word.
 const SKEW: i64 = 2 * SECOND;
@@ -115,13 +115,17 @@ async fn sealed(inspection: &Inspection, config: &Config) -> Result<Finding, DbE
         Ok(seal) => seal,
         Err(error) => return Ok(Err(Problem::failure(format!("{error:#}"), "put the key file back"))),
     };
-    let (mut unopened, mut plain) = (0, 0);
+    let (mut opened, mut unopened, mut plain) = (0, 0, 0);
     let signing = inspection.read(credentials::all_signing_keys()).await?;
     let dkim = inspection.read(domains::sealed_keys()).await?;
     for kept in signing.iter().map(|row| row.bytes(1)).chain(dkim.iter().map(|row| row.bytes(2))) {
         let kept = kept?;
-        unopened += usize::from(seal.open(&kept).is_none());
-        plain += usize::from(Seal::default().open(&kept).is_some());
+        let is_plain = Seal::default().open(&kept).is_some();
+        match seal.open(&kept) {
+            Some(_) if !is_plain => opened += 1,
+            Some(_) => plain += 1,
+            None => unopened += 1,
+        }
     }
     for row in inspection.read(automations::otherwise_sealed(Uuid::nil(), &seal.text_prefix())).await? {
         let kept = row.text(2)?;
@@ -133,8 +137,7 @@ async fn sealed(inspection: &Inspection, config: &Config) -> Result<Finding, DbE
             format!(
                 "{unopened} secrets were sealed with another key: tokens, webhooks or mail cannot be signed with them"
             ),
-            "put the store's key file back as `posthorn.key.old`, or give the --secret (POSTHORN_SECRET) that the server had; where it is \
-             lost, apps log in again, a copy of an automation gets a new webhook secret, and domains get new DKIM keys",
+            bring_back(config, opened > 0),
         ))
     } else if plain > 0 || !seal.has_key() && matches!(config.store().location, Location::Postgres(_)) {
         Err(Problem::warning(
@@ -144,4 +147,15 @@ async fn sealed(inspection: &Inspection, config: &Config) -> Result<Finding, DbE
     } else {
         Ok("the secrets in the store are sealed and can be opened".into())
     })
+}
+
+/// How the key comes back that seals what cannot be opened. Where today's opens the rest, that one
+/// came later: the key before it was in the file that no backup has.
+fn bring_back(config: &Config, opens_some: bool) -> String {
+    match &config.store().location {
+        Location::Sqlite(store) if opens_some || (config.secret.is_none() && !seal::key_file(store).exists()) => {
+            format!("put the key file that the store had back as {}", seal::old_key_file(store).display())
+        }
+        _ => "set --secret (POSTHORN_SECRET) to what the server had".into(),
+    }
 }

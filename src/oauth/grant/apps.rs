@@ -1,5 +1,7 @@
 //! Connected apps: what people of a workspace have approved, and taking it back.
 
+use std::str::FromStr;
+
 use axum::Router;
 use axum::routing::get;
 use http::StatusCode;
@@ -8,7 +10,7 @@ use super::pages::{AppsPage, GrantRow, RevokePage};
 use super::store::{self, DELETED_CLIENT, Listed};
 use crate::accounts::{Look, Manage, Member};
 use crate::error::{Error, OrMissing};
-use crate::grants::{self, Reason};
+use crate::grants::{self, Kept, Reason};
 use crate::id::GrantId;
 use crate::oauth::OAuth;
 use crate::web::{self, Form, Leaf, PageResult, PathId, Stamp};
@@ -95,6 +97,7 @@ async fn ask(member: Member<Manage>, id: Result<PathId<GrantId>, Error>) -> Page
         scopes: grant.scopes.iter().map(|scope| scope.as_str()).collect(),
         approved_by: approver(grant.approved_by),
         automations: member.query(grants::automations_of(member.workspace_id(), id)).await?,
+        webhooks: member.query(grants::webhooks_of(member.workspace_id(), id)).await?,
         action: member.address(&format!("/apps/{id}/revoke")),
         hidden: member.hidden(&purpose(id)),
         cancel: member.address("/apps"),
@@ -105,11 +108,16 @@ async fn ask(member: Member<Manage>, id: Result<PathId<GrantId>, Error>) -> Page
 async fn revoke(member: Member<Manage>, id: Result<PathId<GrantId>, Error>, form: Form) -> PageResult {
     let PathId(id) = id.map_err(|_| gone())?;
     let accepted = member.accept(&purpose(id), &form)?;
-    let keep: Vec<_> = form.all("keep").iter().filter_map(|id| id.parse().ok()).collect();
+    let kept = Kept { automations: chosen(&form, "keep"), webhooks: chosen(&form, "keep_webhook") };
     let at = (&member.app.clock, member.app.clock.now());
-    let batch = grants::revoke_in(member.workspace_id(), id, Reason::Dashboard, &keep, at);
+    let batch = grants::revoke_in(member.workspace_id(), id, Reason::Dashboard, &kept, at);
     accepted.commit(batch).await?.or_missing(gone)?;
     Ok(member.see_other("/apps?revoked"))
+}
+
+/// The ids of the boxes that are checked.
+fn chosen<Id: FromStr>(form: &Form, field: &str) -> Vec<Id> {
+    form.all(field).iter().filter_map(|id| id.parse().ok()).collect()
 }
 
 #[cfg(test)]

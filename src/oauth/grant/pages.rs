@@ -2,7 +2,7 @@
 
 use askama::Template;
 
-use crate::grants::AppAutomation;
+use crate::grants::{AppAutomation, AppWebhook};
 use crate::web::{Layout, Shell, Stamp};
 
 #[derive(Template)]
@@ -42,6 +42,7 @@ pub struct RevokePage {
     pub approved_by: String,
     /// What stops with the access, unless it is to be kept.
     pub automations: Vec<AppAutomation>,
+    pub webhooks: Vec<AppWebhook>,
     pub action: String,
     pub hidden: Vec<(String, String)>,
     pub cancel: String,

@@ -9,7 +9,7 @@ use super::store::{self, DELETED_CLIENT, Listed};
 use crate::auth::Caller;
 use crate::clock::rfc3339;
 use crate::error::{Envelope, Error, OrMissing};
-use crate::grants::{self, Reason};
+use crate::grants::{self, Kept, Reason};
 use crate::id::GrantId;
 use crate::oauth::OAuth;
 use crate::web::{JsonResult, List, Page, PathId};
@@ -100,7 +100,7 @@ pub async fn list(caller: Caller, page: Page) -> JsonResult<List<Item>> {
 )]
 pub async fn delete(caller: Caller, State(app): State<OAuth>, PathId(id): PathId<GrantId>) -> JsonResult<Revoked> {
     let (now, reason) = (app.clock.now(), Reason::Api);
-    let revoke = || grants::revoke_in(caller.workspace_id(), id, reason, &[], (&app.clock, now));
+    let revoke = || grants::revoke_in(caller.workspace_id(), id, reason, &Kept::default(), (&app.clock, now));
     let missing = || Error::not_found("Grant not found, or already revoked.");
     caller.try_commit(revoke).await?.or_missing(missing)?;
     Ok(Json(Revoked { object: "oauth_grant", id, revoked_at: rfc3339(now), revoked_reason: reason.as_str() }))

@@ -1,0 +1,128 @@
+//! Turns that look through much. Most cost next to nothing, and are taken where they are
+//! claimed; one that does not is taken on a thread that gives way to those that answer.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::store::Claimed;
+use super::view::View;
+use super::{Plan, turn};
+use crate::automations::run::{Effect, Run};
+use crate::db::DbError;
+use crate::limits::Background;
+use crate::rules::Budget;
+
+type Turn = Result<(Run, Vec<Effect>), String>;
+
+/// Half of the cores: the others have requests to answer.
+pub fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(2))
+}
+
+/// The run after its turn, as [`turn::advance`] has it. A turn changes nothing but its run, so
+/// one that runs out of a light budget is begun anew as if it had not been.
+pub async fn advance(
+    heavy: &Background,
+    claimed: &Claimed,
+    plan: &Arc<Plan>,
+    view: View,
+    (before, answer): (&Run, Option<&Result<Value, String>>),
+) -> Result<(View, Turn), DbError> {
+    let light = turn::advance(claimed, plan, &view, before.clone(), answer);
+    if !view.budget.is_too_light() {
+        return Ok((view, light));
+    }
+    let (claimed, plan, before, answer) = (claimed.clone(), plan.clone(), before.clone(), answer.cloned());
+    let work = move || {
+        let view = View { budget: Budget::default(), ..view };
+        let turn = turn::advance(&claimed, &plan, &view, before, answer.as_ref());
+        (view, turn)
+    };
+    let taken = heavy.run(work).await;
+    taken.map_err(|_| DbError::Unavailable("no thread could be started for a turn that looks through much".into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{HashMap, HashSet};
+
+    use serde_json::json;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::automations::engine::store::Sight;
+    use crate::automations::graph::Graph;
+    use crate::automations::run::{HistoryPart, Position};
+    use crate::occurrences::Ending;
+
+    /// A condition of so many rules, each of which looks through `text`.
+    fn plan(rules: usize) -> Arc<Plan> {
+        let rule = json!({"type": "rule", "field": "event.text", "operator": "contains", "value": "b"});
+        let steps = json!([
+            {"key": "start", "type": "trigger", "config": {"event_name": "e"}},
+            {"key": "asked", "type": "condition", "config": {"type": "or", "rules": vec![rule; rules]}},
+        ]);
+        let graph = Graph::parse(&steps, &json!([{"from": "start", "to": "asked"}])).expect("a graph");
+        Arc::new(Plan { graph, signing_secret: None })
+    }
+
+    fn view(bytes: usize) -> View {
+        View {
+            sight: Sight { payload: json!({"text": "a".repeat(bytes)}), automation_stands: true, ..Sight::NOTHING },
+            heard: Vec::new(),
+            history: HistoryPart::WHOLE,
+            is_ended: false,
+            segments: HashSet::new(),
+            refused_mail: HashMap::new(),
+            declared: Vec::new(),
+            now: 0,
+            steady: 0,
+            budget: Budget::light(),
+        }
+    }
+
+    /// What a turn comes to whose rules look through so many bytes each.
+    async fn taken(heavy: &Background, rules: usize, bytes: usize) -> Result<Position, String> {
+        let (plan, id) = (plan(rules), Uuid::from_u128(1));
+        let before = Run::start(id.into(), &plan.graph);
+        let claimed = Claimed {
+            automation_id: id.into(),
+            id: id.into(),
+            workspace_id: id.into(),
+            version: 1,
+            contact_id: id.into(),
+            occurrence_id: id.into(),
+            since: 0,
+            exit_on: None,
+            state: String::new(),
+            attempt: 1,
+            settled: 0,
+            created_at: 0,
+            destination: None,
+        };
+        let taken = advance(heavy, &claimed, &plan, view(bytes), (&before, None)).await;
+        let (view, turn) = taken.map_err(|error| error.to_string())?;
+        assert!(!view.budget.is_too_light(), "it had budget enough");
+        turn.map(|(run, _)| run.position)
+    }
+
+    const DONE: Position = Position::Ended { how: Ending::Completed };
+    const FAILED: Position = Position::Ended { how: Ending::Failed };
+
+    #[tokio::test]
+    async fn a_light_turn_is_taken_at_once_and_a_heavy_one_by_a_thread_that_gives_way() {
+        let nobody = Background::start("nobody", 0);
+        assert_eq!(taken(&nobody, 10, Budget::LIGHT / 20).await, Ok(DONE));
+        let refused = taken(&nobody, 10, Budget::LIGHT / 5).await;
+        assert!(refused.is_err_and(|reason| reason.contains("no thread")), "it needs one");
+        let somebody = Background::start("somebody", 1);
+        assert_eq!(taken(&somebody, 10, Budget::LIGHT / 5).await, Ok(DONE), "with a whole budget");
+    }
+
+    #[tokio::test]
+    async fn one_that_costs_too_much_fails_there_as_anywhere() {
+        let somebody = Background::start("somebody", 1);
+        assert_eq!(taken(&somebody, 99, 200 << 10).await, Ok(FAILED));
+    }
+}

@@ -30,6 +30,7 @@ mod subscription;
 mod timeline;
 mod topic_routes;
 mod traces;
+mod walk;
 mod write;
 
 use utoipa_axum::router::OpenApiRouter;

@@ -114,6 +114,46 @@ on_both! {
         assert!(page(&app, &cookie, &at).await.contains("by hand"));
     }
 
+    async fn a_filtered_list_is_counted_and_exported_as_it_is_filtered(app: TestApp) {
+        let key = app.full_key().await;
+        let cookie = owner(&app).await;
+        let mut file = "email,first_name,unsubscribed\n".to_owned();
+        for number in 0..5_100 {
+            let name = if number % 5_000 == 7 { "Rare" } else { "Usual" };
+            file += &format!("p{number}@many.example,{name},{}\n", number % 3 == 0);
+        }
+        let body = format!("--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.csv\"\r\nContent-Type: text/csv\r\n\r\n{file}\r\n--b--\r\n");
+        let begun = app.post("/contacts/imports").key(&key).body("multipart/form-data; boundary=b", body).send().await;
+        assert_eq!(begun.status, 201, "{}", begun.text());
+        work_off(&app).await;
+        let list = page(&app, &cookie, "/contacts?q=rare").await;
+        assert!(list.contains("2 contacts fit what is looked for."), "{list}");
+        let many = page(&app, &cookie, "/contacts?q=many.example").await;
+        assert!(many.contains("At least 5,020 contacts fit what is looked for; older ones were not counted."), "{many}");
+        assert!(many.contains("href=\"/dashboard/contacts.csv?q=many%2Eexample\""), "{many}");
+        for (query, rows) in [("", 5_100), ("?q=rare", 2), ("?q=usual", 5_098), ("?q=&mail=unsubscribed", 1_700),
+            ("?q=nobody", 0), ("?q=p5007&mail=subscribed", 0), ("?q=p5007&mail=unsubscribed", 1)] {
+            let export = app.get(format!("/dashboard/contacts.csv{query}")).header("cookie", &cookie).send().await;
+            assert_eq!((export.status, export.text().lines().count()), (200, rows + 1), "{query}");
+        }
+        let topic = json!({"name": "News", "default_subscription": "opt_out"});
+        let topic = app.post("/topics").key(&key).json(topic).send().await.json()["id"].as_str().expect("an id").to_owned();
+        let segment = app.post("/segments").key(&key).json(json!({"name": "Few"})).send().await.json()["id"].as_str().expect("an id").to_owned();
+        for name in ["ada", "bob"] {
+            let topics = if name == "ada" { json!([{"id": topic, "subscription": "opt_in"}]) } else { json!([]) };
+            contact(&app, &key, json!({"email": format!("{name}@few.example"), "segments": [segment], "topics": topics})).await;
+        }
+        for (query, rows) in [(format!("?segment={segment}"), 2), (format!("?q=&topic={topic}"), 1),
+            (format!("?q=ada&segment={segment}"), 1), (format!("?q=bob&segment={segment}&topic={topic}"), 0)] {
+            let export = app.get(format!("/dashboard/contacts.csv{query}")).header("cookie", &cookie).send().await;
+            assert_eq!((export.status, export.text().lines().count()), (200, rows + 1), "{query}");
+        }
+        for query in ["?segment=x", "?topic=x", "?mail=x"] {
+            let refused = app.get(format!("/dashboard/contacts.csv{query}")).header("cookie", &cookie).send().await;
+            assert!([404, 422].contains(&refused.status), "{query}: {}", refused.status);
+        }
+    }
+
     async fn topics_are_made_changed_and_deleted(app: TestApp) {
         let key = app.full_key().await;
         let cookie = owner(&app).await;

@@ -94,6 +94,20 @@ on_both! {
             ("value0", "many"), ("within0", ""), ("act", "save")];
         let refused = submit(&app, &cookie, &edit, "/rules", &wrong).await;
         assert!(refused.status == 422 && refused.text().contains("compares with a number") && refused.text().contains("value=\"many\""), "{}", refused.text());
+        // What is wrong stands beside its row, and only there.
+        let two = [("mode", "rows"), ("field0", "contact.email"), ("name0", ""), ("operator0", "eq"), ("value0", "a@b.example"), ("within0", ""),
+            ("field0", "contact.properties.seats"), ("name0", ""), ("operator0", "gte"), ("value0", "many"), ("within0", ""),
+            ("field1", "broadcasts."), ("name1", "01890000-0000-7000-8000-000000000000"), ("operator1", "eq"), ("value1", "sent"), ("within1", "")];
+        for act in ["save", "preview"] {
+            let refused = submit(&app, &cookie, &edit, "/rules", &[&two[..], &[("act", act)]].concat()).await.text();
+            assert!(refused.contains("One rule cannot be used; beside it stands why."), "{refused}");
+            let errors: Vec<&str> = refused.split("class=\"field-error\" id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+            assert_eq!(errors, ["r0-1-error"]);
+            assert!(refused.contains("aria-invalid=\"true\" aria-describedby=\"r0-1-error\""));
+        }
+        let unknown = [&two[..6], &two[11..], &[("act", "save")]].concat();
+        let refused = submit(&app, &cookie, &edit, "/rules", &unknown).await.text();
+        assert!(refused.contains("id=\"r1-0-error\"") && refused.contains("which is not there") && !refused.contains("r0-0-error"), "{refused}");
         let none = submit(&app, &cookie, &edit, "/rules", &[("mode", "rows"), ("act", "save")]).await;
         assert!(none.status == 422 && none.text().contains("There is no rule yet."));
         let broken = submit(&app, &cookie, &edit, "/rules", &[("mode", "json"), ("json", "{\"type\":"), ("act", "save")]).await;

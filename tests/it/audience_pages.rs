@@ -140,6 +140,9 @@ on_both! {
         let begun = app.post("/contacts/imports").key(&key).body("multipart/form-data; boundary=b", body).send().await;
         assert_eq!(begun.status, 201, "{}", begun.text());
         work_off(&app).await;
+        let overview = page(&app, &cookie, "/").await;
+        let said = |title: &str| overview.contains(&format!("<h2>{title}</h2><p>More than 5000 new contacts: too many to draw here</p>"));
+        assert!(said("Contacts, last 24 hours") && said("Contacts, last 7 days"), "{overview}");
         let list = page(&app, &cookie, "/contacts?q=rare").await;
         assert!(list.contains("2 contacts fit what is looked for."), "{list}");
         let many = page(&app, &cookie, "/contacts?q=many.example").await;

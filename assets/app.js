@@ -304,6 +304,45 @@ function keepFresh() {
   plan();
 }
 
+// ---- counting while a form is filled in: `<form data-live-count="#…">`, whose answer says it in `[data-counted]`
+
+function countLive(form) {
+  const note = document.querySelector(form.dataset.liveCount);
+  let timer;
+  let asked;
+  let isStale = false;
+
+  const stop = () => {
+    clearTimeout(timer);
+    asked?.abort();
+  };
+  const plan = () => {
+    stop();
+    isStale = true;
+    if (!document.hidden) timer = setTimeout(count, 500);
+  };
+  const count = async () => {
+    const { signal } = (asked = new AbortController());
+    const body = new URLSearchParams([...new FormData(form)].filter(([, value]) => typeof value === "string"));
+    body.set("act", "preview");
+    try {
+      const answer = await fetch(form.getAttribute("action"), { method: "POST", body, redirect: "manual", signal });
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      if (signal.aborted) return;
+      isStale = false;
+      const counted = page.querySelector("[data-counted]");
+      // What was counted before belongs to other rules.
+      document.getElementById("tried")?.remove();
+      note.textContent = counted?.textContent ?? (answer.status === 422 ? "These rules are not complete yet." : "");
+    } catch {
+      // The button counts, and says what is wrong.
+    }
+  };
+  form.addEventListener("input", ({ target }) => target.name !== "name" && plan());
+  form.addEventListener("submit", stop);
+  document.addEventListener("visibilitychange", () => (document.hidden ? stop() : isStale && plan()));
+}
+
 // ---- shortcuts: the palette, the search field, and the list of both
 
 const storage = {
@@ -405,3 +444,4 @@ document.addEventListener("keydown", (event) => {
 enliven(document);
 keepTyped();
 keepFresh();
+all("form[data-live-count]").forEach(countLive);

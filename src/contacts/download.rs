@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use super::contact::Contact;
 use super::page_one::declared;
+use super::search::{self, Wanted};
 use crate::accounts::{Manage, Member};
 use crate::app::App;
 use crate::clock::rfc3339;
@@ -19,12 +20,15 @@ use crate::csv;
 use crate::db::{DbError, ReadLimit, Sql, statements};
 use crate::error::Error;
 use crate::id::{Id, SegmentId, WorkspaceId};
-use crate::segments;
 use crate::web::PageResult;
+use crate::{segments, topics};
 
 /// How many rows are read at once, and how many bytes of them.
 const ROWS: i64 = 500;
 const LARGEST: usize = 1 << 20;
+
+/// How many contacts are gone through at once, where few of them may fit: others wait meanwhile.
+const WINDOW: i64 = 2_000;
 
 const COLUMNS: [&str; 5] = ["email", "first_name", "last_name", "unsubscribed", "created_at"];
 
@@ -39,40 +43,71 @@ statements! {
                     c.updated_at
              FROM segment_members m JOIN contacts c ON c.workspace_id = m.workspace_id AND c.id = m.contact_id
              WHERE m.workspace_id = $1 AND m.segment_id = $4 AND m.contact_id > $2 ORDER BY m.contact_id LIMIT $3");
+        /// The last of the next so many contacts.
+        fn edge(workspace_id: WorkspaceId, last: Uuid) with [workspace_id, last, WINDOW - 1] = Sql::both(
+            "SELECT id FROM contacts WHERE workspace_id = $1 AND id > $2 ORDER BY id LIMIT 1 OFFSET $3");
+        fn edge_in_segment(workspace_id: WorkspaceId, last: Uuid, segment_id: SegmentId)
+            with [workspace_id, last, WINDOW - 1, segment_id] = Sql::both(
+            "SELECT contact_id FROM segment_members WHERE workspace_id = $1 AND segment_id = $4 AND contact_id > $2
+             ORDER BY contact_id LIMIT 1 OFFSET $3");
     }
+    FIT = Sql::both(concat!(
+        "SELECT c.id, c.email, c.first_name, c.last_name, c.unsubscribed, c.properties, c.sequence, c.created_at,
+                c.updated_at
+         FROM contacts c WHERE c.workspace_id = $1 AND c.id > $2 AND c.id <= $4 AND ",
+        search::fits!(), " ORDER BY c.id LIMIT $3"));
+    FIT_IN_SEGMENT = Sql::both(concat!(
+        "SELECT c.id, c.email, c.first_name, c.last_name, c.unsubscribed, c.properties, c.sequence, c.created_at,
+                c.updated_at
+         FROM segment_members m JOIN contacts c ON c.workspace_id = m.workspace_id AND c.id = m.contact_id
+         WHERE m.workspace_id = $1 AND m.segment_id = $10 AND m.contact_id > $2 AND m.contact_id <= $4 AND ",
+        search::fits!(), " ORDER BY m.contact_id LIMIT $3"));
 }
 
 /// Which contacts, and which of their properties.
-struct Wanted {
+struct Export {
     app: App,
     workspace_id: WorkspaceId,
-    segment_id: Option<SegmentId>,
+    wanted: Wanted,
     keys: Vec<String>,
 }
 
-/// All contacts, or those of a segment, oldest first. An import takes the file as it is.
+/// All contacts, or those that the list is filtered to, oldest first. An import takes the file as it is.
 pub async fn contacts(member: Member<Manage>) -> PageResult {
-    let segment_id = match member.asked("segment") {
-        Some(id) => Some(id.parse().map_err(|_| segments::not_found())?),
-        None => None,
-    };
-    if let Some(id) = segment_id {
+    let wanted = Wanted::of(&member);
+    // Everybody would be the wrong answer to a filter that cannot be read.
+    let is_asked = |name: &str| member.asked(name).is_some_and(|value| !value.is_empty());
+    if is_asked("segment") && wanted.segment_id.is_none() {
+        return Err(segments::not_found().into());
+    }
+    if is_asked("topic") && wanted.topic_id.is_none() {
+        return Err(topics::not_found().into());
+    }
+    if is_asked("mail") && wanted.mail.is_empty() {
+        return Err(Error::invalid("The `mail` parameter must be `subscribed` or `unsubscribed`.").into());
+    }
+    if let Some(id) = wanted.segment_id {
         segments::must_exist(&member, id).await?;
     }
     let keys = declared(&member).await?.into_iter().map(|property| property.key).collect();
-    let wanted = Wanted { app: member.app.clone(), workspace_id: member.workspace_id(), segment_id, keys };
-    Ok(file(wanted).await?)
+    let export = Export { app: member.app.clone(), workspace_id: member.workspace_id(), wanted, keys };
+    Ok(file(export).await?)
 }
 
-async fn file(wanted: Wanted) -> Result<Response, Error> {
+async fn file(export: Export) -> Result<Response, Error> {
     let mut head = String::new();
-    csv::write(COLUMNS.into_iter().chain(wanted.keys.iter().map(String::as_str)), &mut head);
+    csv::write(COLUMNS.into_iter().chain(export.keys.iter().map(String::as_str)), &mut head);
     // Whoever cannot be served is told so, and not in the middle of a file.
-    let (first, last) = some(&wanted, Uuid::nil()).await?;
-    let rest = stream::try_unfold((wanted, last), async |(wanted, last)| {
-        let Some(last) = last else { return Ok(None) };
-        let (rows, last) = some(&wanted, last).await.map_err(|error| io::Error::other(error.to_string()))?;
-        Ok::<_, io::Error>(Some((Bytes::from(rows), (wanted, last))))
+    let (first, last) = some(&export, Uuid::nil()).await?;
+    let rest = stream::try_unfold((export, last), async |(export, mut last)| {
+        while let Some(behind) = last {
+            let (rows, next) = some(&export, behind).await.map_err(|error| io::Error::other(error.to_string()))?;
+            if !rows.is_empty() {
+                return Ok(Some((Bytes::from(rows), (export, next))));
+            }
+            last = next;
+        }
+        Ok::<_, io::Error>(None)
     });
     let start = stream::iter([Ok(Bytes::from(head + &first))]);
     let body = Body::from_stream(futures_util::StreamExt::chain(start, rest));
@@ -84,23 +119,31 @@ async fn file(wanted: Wanted) -> Result<Response, Error> {
     Ok((headers, body).into_response())
 }
 
-/// The next rows, and the last id among them where there may be more.
-async fn some(wanted: &Wanted, last: Uuid) -> Result<(String, Option<Uuid>), DbError> {
-    let limit = ReadLimit::new(LARGEST);
+/// The next rows, and behind whom there may be more.
+async fn some(export: &Export, last: Uuid) -> Result<(String, Option<Uuid>), DbError> {
+    let Export { app, workspace_id, wanted, keys } = export;
+    let workspace = *workspace_id;
+    let mut end: Option<Uuid> = None;
     let stmt = match wanted.segment_id {
-        Some(segment_id) => behind_in_segment(wanted.workspace_id, last, segment_id),
-        None => behind(wanted.workspace_id, last),
+        None if wanted.is_everybody() => behind(workspace, last),
+        Some(segment_id) if wanted.is_whole_segment() => behind_in_segment(workspace, last, segment_id),
+        segment_id => {
+            let edge = segment_id.map_or_else(|| edge(workspace, last), |id| edge_in_segment(workspace, last, id));
+            end = app.db.query(edge).await?;
+            wanted.statement(workspace, [&FIT, &FIT_IN_SEGMENT], (last, end.unwrap_or(Uuid::max())), ROWS)
+        }
     };
-    let rows = wanted.app.db.read(stmt.within(&limit)).await?;
+    let limit = ReadLimit::new(LARGEST);
+    let rows = app.db.read(stmt.within(&limit)).await?;
     let mut text = String::new();
     let mut last = None;
     for row in &rows {
         let contact = Contact::read(row)?;
         last = Some(contact.id.uuid());
-        write(&contact, &wanted.keys, &mut text);
+        write(&contact, keys, &mut text);
     }
-    let is_more = limit.is_cut() || rows.len() as i64 == ROWS;
-    Ok((text, last.filter(|_| is_more)))
+    let is_cut = limit.is_cut() || rows.len() as i64 == ROWS;
+    Ok((text, if is_cut { last } else { end }))
 }
 
 fn write(contact: &Contact, keys: &[String], out: &mut String) {

@@ -22,6 +22,7 @@ mod property_pages;
 mod routes;
 mod rule_editor;
 mod rule_page;
+mod rule_rows;
 mod search;
 mod segment_pages;
 mod shapes;
@@ -30,6 +31,7 @@ mod subscription;
 mod timeline;
 mod topic_routes;
 mod traces;
+mod walk;
 mod write;
 
 use utoipa_axum::router::OpenApiRouter;

@@ -9,7 +9,7 @@ use http::StatusCode;
 use serde_json::json;
 
 use super::person_form::{Choice, choices};
-use super::search::{self, Wanted};
+use super::search::{self, Total, Wanted};
 use super::shapes::Item;
 use super::{download, imports, page_edit, page_erase, page_one, property_pages, segment_pages, store};
 use crate::accounts::{Look, Member};
@@ -86,16 +86,16 @@ struct ContactRow {
 async fn list(member: Member<Look>) -> PageResult {
     let wanted = Wanted::of(&member);
     let workspace = member.workspace_id();
-    let (leaf, stopped) = if wanted.is_everybody() {
+    let (leaf, stopped, fitting) = if wanted.is_everybody() {
         let page = member.page()?;
         let rows = member.read(store::page(workspace, &page)).await?;
         let contacts: Result<Vec<Item>, DbError> = rows.iter().map(Item::read).collect();
-        (page.leaf(contacts?, &member.address("/contacts"), |contact| contact.id), None)
+        (page.leaf(contacts?, &member.address("/contacts"), |contact| contact.id), None, None)
     } else {
         let found = wanted.find(&member).await?;
         let further = found.next.map(|id| member.address(&format!("/contacts?{}&after={id}", wanted.query())));
         let (older, stopped) = if found.has_stopped { (None, further) } else { (further, None) };
-        (Leaf { items: found.items, newer: None, older }, stopped)
+        (Leaf { items: found.items, newer: None, older }, stopped, found.total)
     };
     let Leaf { items, newer, older } = leaf;
     let mut names = segment_names(&member, &items).await?;
@@ -107,13 +107,13 @@ async fn list(member: Member<Look>) -> PageResult {
         shell: member.shell("/contacts"),
         notice: member.notice("deleted", "The contact is deleted."),
         may_manage: member.may_manage(),
-        total: total(&member, &wanted).await?,
+        total: total(&member, &wanted, fitting).await?,
         segments: choices(all_segments.into_iter().map(|(id, name, _)| (id, name)), wanted.segment_id.as_slice()),
         topics: choices(all_topics, wanted.topic_id.as_slice()),
         is_filtered: !wanted.is_everybody(),
-        export: member.address(&match wanted.segment_id {
-            Some(id) => format!("/contacts.csv?segment={id}"),
-            None => "/contacts.csv".into(),
+        export: member.address(&match wanted.is_everybody() {
+            true => "/contacts.csv".into(),
+            false => format!("/contacts.csv?{}", wanted.query()),
         }),
         contacts: items
             .into_iter()
@@ -134,17 +134,33 @@ async fn list(member: Member<Look>) -> PageResult {
     Ok(web::page(StatusCode::OK, &content))
 }
 
-/// How many there are: of a segment, or of all where that is soon counted.
-async fn total(member: &Member<Look>, wanted: &Wanted) -> Result<Option<String>, Error> {
-    if let Some(id) = wanted.segment_id {
+/// How many there are: of a segment, of those who fit, or of all where that is soon counted.
+async fn total(member: &Member<Look>, wanted: &Wanted, fitting: Option<Total>) -> Result<Option<String>, Error> {
+    if let Some(id) = wanted.segment_id.filter(|_| wanted.is_whole_segment()) {
         let count = segments::detail(member, id).await?.contacts_count;
         return Ok(Some(format!("{} in this segment.", people(count))));
+    }
+    if !wanted.is_everybody() {
+        return Ok(fitting.and_then(fitting_in_words));
     }
     let count: Option<i64> = member.query(search::count(member.workspace_id())).await?;
     Ok(match count.unwrap_or_default() {
         0 => None,
         count if count > search::WINDOW => Some(format!("There are more than {}.", grouped(search::WINDOW))),
         count => Some(format!("There {} {}.", if count == 1 { "is" } else { "are" }, grouped(count))),
+    })
+}
+
+/// Where there are very many, not everybody is counted.
+fn fitting_in_words(total: Total) -> Option<String> {
+    Some(match (total.is_whole, total.count) {
+        (_, 0) => return None,
+        (true, 1) => "1 contact fits what is looked for.".into(),
+        (true, count) => format!("{} contacts fit what is looked for.", grouped(count)),
+        (false, 1) => "At least 1 contact fits what is looked for; older ones were not counted.".into(),
+        (false, count) => {
+            format!("At least {} contacts fit what is looked for; older ones were not counted.", grouped(count))
+        }
     })
 }
 
@@ -239,6 +255,15 @@ mod tests {
     fn numbers_are_grouped_by_thousands() {
         let all = [0, 7, 999, 1_000, 12_345, 1_234_567, -1_000].map(grouped);
         assert_eq!(all, ["0", "7", "999", "1,000", "12,345", "1,234,567", "-1,000"]);
+    }
+
+    #[test]
+    fn a_number_says_what_was_counted() {
+        let said = |count, is_whole| fitting_in_words(Total { count, is_whole }).unwrap_or_default();
+        assert_eq!((said(0, true), said(0, false)), (String::new(), String::new()), "the page says it below");
+        assert_eq!(said(1, true), "1 contact fits what is looked for.");
+        assert_eq!(said(1_200, true), "1,200 contacts fit what is looked for.");
+        assert_eq!(said(5_020, false), "At least 5,020 contacts fit what is looked for; older ones were not counted.");
     }
 
     #[tokio::test]

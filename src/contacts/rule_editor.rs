@@ -1,6 +1,8 @@
 //! The filter of a segment as rows that people fill in: groups of rules, each joined by all or any, and the groups
 //! joined in the same way. What rows cannot say is written as JSON.
 
+use std::collections::HashMap;
+
 use serde_json::{Value, json};
 
 use super::properties::{Declared, Kind};
@@ -176,19 +178,66 @@ impl Rules {
     }
 }
 
-/// The filter that a form describes, by rows or as JSON; `None` where it describes none.
-pub fn filter_of(form: &Form, declared: &[Declared]) -> Result<Option<Filter>, String> {
-    let value = if form.text("mode") == "json" {
-        let text = form.text("json");
-        match text.trim() {
-            "" => None,
-            text => Some(serde_json::from_str(text).map_err(|error| format!("This is not valid JSON: {error}."))?),
+/// Why what a form describes is no filter.
+#[derive(Debug, Default, PartialEq)]
+pub struct Refused {
+    pub problem: String,
+    /// What is wrong with single rows, by the place of their group and their own.
+    pub rows: HashMap<(usize, usize), String>,
+}
+
+impl Refused {
+    pub fn whole(problem: String) -> Refused {
+        Refused { problem, rows: HashMap::new() }
+    }
+
+    /// The page marks the rows and says beside each what is wrong.
+    pub fn by_rows(rows: HashMap<(usize, usize), String>) -> Refused {
+        let problem = match rows.len() {
+            1 => "One rule cannot be used; beside it stands why.".into(),
+            count => format!("{count} rules cannot be used; beside each stands why."),
+        };
+        Refused { problem, rows }
+    }
+}
+
+impl Rules {
+    /// Each rule as a filter of its own, or what is wrong with it, by the place of its group and its own.
+    pub fn each(&self, declared: &[Declared]) -> Vec<((usize, usize), Result<Filter, String>)> {
+        let mut all = Vec::new();
+        for (number, group) in self.groups.iter().enumerate() {
+            for (at, row) in group.rows.iter().enumerate() {
+                all.push(((number, at), Filter::parse(&row.json(declared))));
+            }
         }
-    } else {
-        Rules::sent(form).json(declared)
-    };
-    let parsed = value.map(|value| Filter::parse(&value)).transpose();
-    parsed.map_err(|why| format!("These rules cannot be used: {why}."))
+        all
+    }
+}
+
+/// The filter that a form describes, by rows or as JSON; `None` where it describes none.
+pub fn filter_of(form: &Form, declared: &[Declared]) -> Result<Option<Filter>, Refused> {
+    let whole = |why: String| Refused::whole(format!("These rules cannot be used: {why}."));
+    if form.text("mode") == "json" {
+        let text = form.text("json");
+        if text.trim().is_empty() {
+            return Ok(None);
+        }
+        let value: Value = serde_json::from_str(text.trim())
+            .map_err(|error| Refused::whole(format!("This is not valid JSON: {error}.")))?;
+        return Filter::parse(&value).map(Some).map_err(whole);
+    }
+    let rules = Rules::sent(form);
+    let wrong = rules.each(declared).into_iter().filter_map(|(place, rule)| Some((place, in_a_row(&rule.err()?))));
+    let wrong: HashMap<(usize, usize), String> = wrong.collect();
+    if !wrong.is_empty() {
+        return Err(Refused::by_rows(wrong));
+    }
+    rules.json(declared).map(|value| Filter::parse(&value)).transpose().map_err(whole)
+}
+
+/// What is wrong with a rule, as it stands beside its row.
+fn in_a_row(why: &str) -> String {
+    format!("This rule cannot be used: {why}.")
 }
 
 #[cfg(test)]

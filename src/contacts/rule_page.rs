@@ -1,23 +1,25 @@
 //! The page on which the rules of a segment that fills itself are written and tried.
 
+use std::collections::HashMap;
+
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
-use serde_json::Value;
 
 use super::judging::{self, Preview};
 use super::page_one::declared;
 use super::pages::grouped;
 use super::properties::Declared;
-use super::rule_editor::{Group, MOST_GROUPS, OPERATORS, Row, Rules, filter_of};
+use super::rule_editor::{Refused, Rules, filter_of};
+use super::rule_rows::Editor;
 use super::segment_pages::gone;
-use crate::accounts::{Duty, Manage, Member};
+use crate::accounts::{Manage, Member};
+use crate::auth::Actor;
 use crate::error::Error;
-use crate::id::{SegmentId, TopicId};
+use crate::id::SegmentId;
 use crate::occurrences::Occurrences;
 use crate::segments::{self, SegmentChange, SegmentName, Wish};
-use crate::topics;
 use crate::web::{self, Change, ConfirmPage, Field, Form, Layout, PageResult, PathId, Shell};
 
 /// How many blank rows a group ends with.
@@ -42,133 +44,10 @@ struct RulesPage {
     tried: Option<Tried>,
 }
 
-/// The rules as a page shows them.
-pub struct Editor {
-    pub is_json: bool,
-    pub json: Field,
-    pub problem: Option<String>,
-    pub is_any: bool,
-    pub groups: Vec<ShownGroup>,
-}
-
-pub struct ShownGroup {
-    pub number: usize,
-    pub is_any: bool,
-    pub rows: Vec<ShownRow>,
-}
-
-pub struct ShownRow {
-    pub id: String,
-    /// The row in words, for those who only look.
-    pub sentence: String,
-    pub fields: Vec<(String, String, bool)>,
-    pub operators: Vec<(&'static str, &'static str, bool)>,
-    pub name: String,
-    pub value: String,
-    pub within: String,
-}
-
 /// Who would be in the segment.
 struct Tried {
     sentence: String,
     emails: Vec<String>,
-}
-
-/// What can be asked for, each with its label.
-async fn askable<D: Duty>(member: &Member<D>, declared: &[Declared]) -> Result<Vec<(String, String)>, Error> {
-    let own = [
-        ("contact.email", "Address"),
-        ("contact.first_name", "First name"),
-        ("contact.last_name", "Last name"),
-        ("contact.unsubscribed", "Unsubscribed (true or false)"),
-        ("contact.created_at", "Added at"),
-        ("emails.opened", "Mails opened (how many)"),
-        ("emails.clicked", "Mails clicked in (how many)"),
-        ("events.", "Event, named beside (how often)"),
-        ("broadcasts.", "Broadcast, its id beside (“sent”)"),
-    ];
-    let mut all: Vec<(String, String)> = own.iter().map(|(field, label)| ((*field).into(), (*label).into())).collect();
-    let property =
-        |property: &Declared| (format!("contact.properties.{}", property.key), format!("Property {}", property.key));
-    all.extend(declared.iter().map(property));
-    let topics: Vec<(TopicId, String)> = member.query(topics::choices(member.workspace_id())).await?;
-    all.extend(
-        topics.into_iter().map(|(id, name)| (format!("topics.{id}"), format!("Topic {name} (opt_in or opt_out)"))),
-    );
-    Ok(all)
-}
-
-impl Editor {
-    /// What a filter says, without anything to fill in.
-    pub async fn of<D: Duty>(member: &Member<D>, filter: &Value, declared: &[Declared]) -> Result<Editor, Error> {
-        let rules = Rules::of(filter);
-        let json = serde_json::to_string_pretty(filter).unwrap_or_default();
-        let mut editor = Editor::shown(member, rules.clone().unwrap_or_default(), declared, 0).await?;
-        (editor.is_json, editor.json.value) = (rules.is_none(), json);
-        Ok(editor)
-    }
-
-    async fn shown<D: Duty>(
-        member: &Member<D>,
-        mut rules: Rules,
-        declared: &[Declared],
-        blank: usize,
-    ) -> Result<Editor, Error> {
-        let askable = askable(member, declared).await?;
-        if blank > 0 && rules.groups.len() < MOST_GROUPS {
-            rules.groups.push(Group { is_any: !rules.groups.is_empty(), rows: Vec::new() });
-        }
-        let row = |group: usize, (at, row): (usize, Row)| shown_row(&askable, format!("{group}-{at}"), row);
-        let group = |(number, group): (usize, Group)| ShownGroup {
-            number,
-            is_any: group.is_any,
-            rows: group
-                .rows
-                .into_iter()
-                .chain(std::iter::repeat_n(Row::default(), blank))
-                .enumerate()
-                .map(|each| row(number, each))
-                .collect(),
-        };
-        Ok(Editor {
-            is_json: false,
-            json: Field::default(),
-            problem: None,
-            is_any: rules.is_any,
-            groups: rules.groups.into_iter().enumerate().map(group).collect(),
-        })
-    }
-}
-
-fn shown_row(askable: &[(String, String)], id: String, row: Row) -> ShownRow {
-    let is_known = askable.iter().any(|(field, _)| *field == row.field);
-    let mut fields: Vec<(String, String, bool)> =
-        askable.iter().map(|(field, label)| (field.clone(), label.clone(), *field == row.field)).collect();
-    if !is_known && !row.field.is_empty() {
-        fields.push((row.field.clone(), row.field.clone(), true));
-    }
-    let operators = OPERATORS.map(|(word, label)| (word, label, word == row.operator));
-    let label = askable.iter().find(|(field, _)| *field == row.field).map_or(row.field.as_str(), |(_, label)| label);
-    let operator = OPERATORS.iter().find(|(word, _)| *word == row.operator).map_or("", |(_, label)| label);
-    let label = label
-        .split(" (")
-        .next()
-        .unwrap_or(label)
-        .trim_end_matches(", named beside")
-        .trim_end_matches(", its id beside");
-    let mut sentence = format!("{label} {} {operator} {}", row.name, row.value).replace("  ", " ");
-    if !row.within.is_empty() {
-        sentence += &format!(" within {}", row.within);
-    }
-    ShownRow {
-        id,
-        sentence,
-        fields,
-        operators: operators.to_vec(),
-        name: row.name,
-        value: row.value,
-        within: row.within,
-    }
 }
 
 /// What the page is about: a segment to be made, or one that is there.
@@ -296,8 +175,14 @@ async fn take(
         (Err(wrong), None) if act == "save" => Some(format!("The `name` field {wrong}.")),
         _ => None,
     };
+    let filter = filter_of(form, &declared);
+    let is_used = ["save", "preview"].contains(&act.as_str());
     let saved = async {
-        let filter = filter_of(form, &declared).map_err(Error::invalid)?;
+        let filter = match filter {
+            Ok(filter) => filter,
+            Err(_) if !is_used => None,
+            Err(refused) => return Ok(Outcome::Refused(refused)),
+        };
         match (act.as_str(), id) {
             ("clear", Some(id)) => {
                 let change = SegmentChange { name: None, filter: Change(Some(None)) };
@@ -320,13 +205,14 @@ async fn take(
             _ => Ok(Outcome::Shown),
         }
     };
-    let (status, problem, tried) = match saved.await {
+    let (status, refused, tried) = match saved.await {
         Ok(Outcome::Saved(id)) => return Ok(member.see_other(&format!("/segments/{id}?saved"))),
         Ok(Outcome::Tried(preview)) => (StatusCode::OK, None, Some(tried(preview))),
         Ok(Outcome::Shown) if wrong_name.is_none() => (StatusCode::OK, None, None),
         Ok(Outcome::Shown) => (StatusCode::UNPROCESSABLE_ENTITY, None, None),
+        Ok(Outcome::Refused(refused)) => (StatusCode::UNPROCESSABLE_ENTITY, Some(refused), None),
         Err(error @ (Error::Invalid { .. } | Error::Missing { .. })) => {
-            (StatusCode::UNPROCESSABLE_ENTITY, Some(error.message().into_owned()), None)
+            (StatusCode::UNPROCESSABLE_ENTITY, Some(placed(&accepted, form, &declared, &error).await?), None)
         }
         Err(error) => return Err(error),
     };
@@ -334,9 +220,8 @@ async fn take(
     let mut editor = Editor::shown(member, Rules::sent(form), &declared, more).await?;
     editor.is_json = form.text("mode") == "json";
     editor.json.value = form.text("json");
-    match editor.is_json {
-        true => editor.json.error = problem,
-        false => editor.problem = problem,
+    if let Some(refused) = refused {
+        editor.mark(refused);
     }
     let subject = Subject {
         name: id.is_none().then_some(Field { value: given, error: wrong_name }),
@@ -349,7 +234,26 @@ async fn take(
 enum Outcome {
     Saved(SegmentId),
     Tried(Preview),
+    Refused(Refused),
     Shown,
+}
+
+/// What the workspace does not have is told beside the rows that name it, where there are such rows.
+async fn placed(actor: &dyn Actor, form: &Form, declared: &[Declared], error: &Error) -> Result<Refused, Error> {
+    let mut wrong = HashMap::new();
+    if form.text("mode") != "json" {
+        for (place, rule) in Rules::sent(form).each(declared) {
+            let Ok(filter) = rule else { continue };
+            match segments::check_filter(actor, &filter).await {
+                Err(error @ Error::Invalid { .. }) => wrong.insert(place, error.message().into_owned()),
+                checked => checked.map(|()| None)?,
+            };
+        }
+    }
+    Ok(match wrong.is_empty() {
+        true => Refused::whole(error.message().into_owned()),
+        false => Refused::by_rows(wrong),
+    })
 }
 
 fn none() -> Error {

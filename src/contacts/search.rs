@@ -7,12 +7,15 @@ use uuid::Uuid;
 use super::contact::email_key;
 use super::shapes::Item;
 use crate::accounts::{Duty, Member};
-use crate::db::{Sql, statements};
+use crate::db::{Sql, Stmt, statements};
 use crate::error::Error;
 use crate::id::{ContactId, Id, SegmentId, TopicId, WorkspaceId};
 
 /// How many contacts one look goes through.
 pub const WINDOW: i64 = 10_000;
+
+/// How many more are gone through to count those that fit, where a page of them was found.
+const COUNTED: i64 = 5_000;
 
 /// How many of those that fit are shown at once.
 const SHOWN: usize = 20;
@@ -20,15 +23,51 @@ const SHOWN: usize = 20;
 /// How much of what was typed is looked for.
 const LONGEST: usize = 254;
 
+/// Of contacts `c`: whom a wish fits, but for the segment.
+macro_rules! fits {
+    () => {
+        "($5 = '' OR c.email_key LIKE $5 ESCAPE '\\'
+                OR LOWER(COALESCE(c.first_name, '') || ' ' || COALESCE(c.last_name, '')) LIKE $5 ESCAPE '\\'
+                OR COALESCE(c.first_name, '') || ' ' || COALESCE(c.last_name, '') LIKE $6 ESCAPE '\\')
+           AND ($7 = '' OR c.unsubscribed = ($7 = 'unsubscribed'))
+           AND ($9 = '' OR COALESCE(
+                (SELECT s.subscription FROM topic_subscriptions s
+                 WHERE s.workspace_id = $1 AND s.contact_id = c.id AND s.topic_id = $8),
+                (SELECT t.default_subscription FROM topics t WHERE t.workspace_id = $1 AND t.id = $8)) = $9)"
+    };
+}
+pub(super) use fits;
+
+/// Those of some contacts, or of some in a segment, whom a wish fits.
+macro_rules! fitting {
+    (all $columns:literal) => {
+        concat!(
+            "SELECT ",
+            $columns,
+            " FROM contacts c WHERE c.workspace_id = $1 AND c.id < $2 AND c.id >= $4 AND ",
+            fits!()
+        )
+    };
+    (segment $columns:literal) => {
+        concat!(
+            "SELECT ",
+            $columns,
+            " FROM segment_members m
+             JOIN contacts c ON c.workspace_id = m.workspace_id AND c.id = m.contact_id
+             WHERE m.workspace_id = $1 AND m.segment_id = $10 AND m.contact_id < $2 AND m.contact_id >= $4 AND ",
+            fits!()
+        )
+    };
+}
+
 statements! {
     functions {
         /// The oldest of so many contacts.
-        fn edge(workspace_id: WorkspaceId, before: Uuid) with [workspace_id, before, WINDOW] = Sql::both(
+        fn edge(workspace_id: WorkspaceId, before: Uuid, most: i64) = Sql::both(
             "SELECT id FROM (SELECT id FROM contacts WHERE workspace_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3)
                  AS looked
              ORDER BY id LIMIT 1");
-        fn edge_in_segment(workspace_id: WorkspaceId, before: Uuid, segment_id: SegmentId)
-            with [workspace_id, before, WINDOW, segment_id] = Sql::both(
+        fn edge_in_segment(workspace_id: WorkspaceId, before: Uuid, most: i64, segment_id: SegmentId) = Sql::both(
             "SELECT contact_id FROM (SELECT contact_id FROM segment_members
                  WHERE workspace_id = $1 AND segment_id = $4 AND contact_id < $2 ORDER BY contact_id DESC LIMIT $3)
                  AS looked
@@ -47,32 +86,14 @@ statements! {
         pub fn count(workspace_id: WorkspaceId) with [workspace_id, WINDOW + 1] = Sql::both(
             "SELECT COUNT(*) FROM (SELECT 1 FROM contacts WHERE workspace_id = $1 LIMIT $2) AS some_contacts");
     }
-    FIT = Sql::both(
-        "SELECT c.id, c.email, c.first_name, c.last_name, c.unsubscribed, c.created_at, c.updated_at
-         FROM contacts c
-         WHERE c.workspace_id = $1 AND c.id < $2 AND c.id >= $4
-           AND ($5 = '' OR c.email_key LIKE $5 ESCAPE '\\'
-                OR LOWER(COALESCE(c.first_name, '') || ' ' || COALESCE(c.last_name, '')) LIKE $5 ESCAPE '\\'
-                OR COALESCE(c.first_name, '') || ' ' || COALESCE(c.last_name, '') LIKE $6 ESCAPE '\\')
-           AND ($7 = '' OR c.unsubscribed = ($7 = 'unsubscribed'))
-           AND ($9 = '' OR COALESCE(
-                (SELECT s.subscription FROM topic_subscriptions s
-                 WHERE s.workspace_id = $1 AND s.contact_id = c.id AND s.topic_id = $8),
-                (SELECT t.default_subscription FROM topics t WHERE t.workspace_id = $1 AND t.id = $8)) = $9)
-         ORDER BY c.id DESC LIMIT $3");
-    FIT_IN_SEGMENT = Sql::both(
-        "SELECT c.id, c.email, c.first_name, c.last_name, c.unsubscribed, c.created_at, c.updated_at
-         FROM segment_members m JOIN contacts c ON c.workspace_id = m.workspace_id AND c.id = m.contact_id
-         WHERE m.workspace_id = $1 AND m.segment_id = $10 AND m.contact_id < $2 AND m.contact_id >= $4
-           AND ($5 = '' OR c.email_key LIKE $5 ESCAPE '\\'
-                OR LOWER(COALESCE(c.first_name, '') || ' ' || COALESCE(c.last_name, '')) LIKE $5 ESCAPE '\\'
-                OR COALESCE(c.first_name, '') || ' ' || COALESCE(c.last_name, '') LIKE $6 ESCAPE '\\')
-           AND ($7 = '' OR c.unsubscribed = ($7 = 'unsubscribed'))
-           AND ($9 = '' OR COALESCE(
-                (SELECT s.subscription FROM topic_subscriptions s
-                 WHERE s.workspace_id = $1 AND s.contact_id = c.id AND s.topic_id = $8),
-                (SELECT t.default_subscription FROM topics t WHERE t.workspace_id = $1 AND t.id = $8)) = $9)
-         ORDER BY m.contact_id DESC LIMIT $3");
+    FIT = Sql::both(concat!(
+        fitting!(all "c.id, c.email, c.first_name, c.last_name, c.unsubscribed, c.created_at, c.updated_at"),
+        " ORDER BY c.id DESC LIMIT $3"));
+    FIT_IN_SEGMENT = Sql::both(concat!(
+        fitting!(segment "c.id, c.email, c.first_name, c.last_name, c.unsubscribed, c.created_at, c.updated_at"),
+        " ORDER BY m.contact_id DESC LIMIT $3"));
+    COUNT_FIT = Sql::both(concat!(fitting!(all "COUNT(*)"), " LIMIT $3"));
+    COUNT_FIT_IN_SEGMENT = Sql::both(concat!(fitting!(segment "COUNT(*)"), " LIMIT $3"));
 }
 
 /// Who is looked for, as an address says it.
@@ -96,6 +117,16 @@ pub struct Found {
     pub next: Option<ContactId>,
     /// Whether the look ended before so many were found as are shown.
     pub has_stopped: bool,
+    /// How many fit, as far as was gone through; `None` where that is not counted.
+    pub total: Option<Total>,
+}
+
+/// How many contacts fit what is looked for.
+#[derive(Clone, Copy)]
+pub struct Total {
+    pub count: i64,
+    /// Whether all contacts were gone through, and not only the newest.
+    pub is_whole: bool,
 }
 
 impl Wanted {
@@ -116,6 +147,11 @@ impl Wanted {
         self.text.is_empty() && self.segment_id.is_none() && self.topic_id.is_none() && self.mail.is_empty()
     }
 
+    /// Whether all of a segment are wanted.
+    pub fn is_whole_segment(&self) -> bool {
+        self.segment_id.is_some() && self.text.is_empty() && self.topic_id.is_none() && self.mail.is_empty()
+    }
+
     /// What the address of the same wish looks like.
     pub fn query(&self) -> String {
         let mut all = vec![format!("q={}", utf8_percent_encode(&self.text, NON_ALPHANUMERIC))];
@@ -128,43 +164,77 @@ impl Wanted {
     /// Goes through some contacts.
     pub async fn find<D: Duty>(&self, member: &Member<D>) -> Result<Found, Error> {
         let workspace = member.workspace_id();
+        // What is in a segment is counted already.
+        let is_counted = self.after.is_none() && !self.is_whole_segment();
         let mut items = self.beginning(member).await?;
         let before = self.after.map_or(Uuid::max(), Id::uuid);
-        let edge: Option<ContactId> = member
-            .query(match self.segment_id {
-                Some(segment_id) => edge_in_segment(workspace, before, segment_id),
-                None => edge(workspace, before),
-            })
-            .await?;
-        let Some(edge) = edge else { return Ok(Found { items, next: None, has_stopped: false }) };
+        let Some(edge) = self.edge(member, before, WINDOW).await? else {
+            let total = is_counted.then_some(Total { count: 0, is_whole: true });
+            return Ok(Found { items, next: None, has_stopped: false, total });
+        };
         let (known, shown) = (items.len(), SHOWN + 1);
-        let fit: Vec<Item> = member.query(self.fit(workspace, (before, edge), shown as i64)).await?;
-        let is_full = fit.len() == shown;
-        let last = fit.get(SHOWN - 1).map(|item| item.id);
+        let find = self.statement(workspace, [&FIT, &FIT_IN_SEGMENT], (before, edge.uuid()), shown as i64);
+        let fit: Vec<Item> = member.query(find).await?;
+        let found = fit.len();
+        let last = fit.get(SHOWN - 1).map(|item| item.id).filter(|_| found == shown);
         for item in fit.into_iter().take(SHOWN) {
             if items.iter().take(known).all(|first| first.id != item.id) {
                 items.push(item);
             }
         }
-        if is_full {
-            return Ok(Found { items, next: last, has_stopped: false });
+        if let Some(last) = last {
+            let total = if is_counted { Some(self.total(member, last, edge).await?) } else { None };
+            return Ok(Found { items, next: Some(last), has_stopped: false, total });
         }
-        let older = match self.segment_id {
-            Some(segment_id) => has_older_in_segment(workspace, edge, segment_id),
-            None => has_older(workspace, edge),
-        };
-        let is_more = !member.read(older).await?.is_empty();
-        Ok(Found { items, next: is_more.then_some(edge), has_stopped: is_more })
+        let is_more = self.has_older(member, edge).await?;
+        let total = is_counted.then(|| Total { count: found.max(items.len()) as i64, is_whole: !is_more });
+        Ok(Found { items, next: is_more.then_some(edge), has_stopped: is_more, total })
     }
 
-    fn fit(&self, workspace: WorkspaceId, (before, edge): (Uuid, ContactId), rows: i64) -> crate::db::Stmt {
+    /// How many fit, where there is more than a page of them; the look may go on to its edge.
+    async fn total<D: Duty>(&self, member: &Member<D>, last: ContactId, edge: ContactId) -> Result<Total, Error> {
+        let counted = self.edge(member, last.uuid(), COUNTED).await?.unwrap_or(edge);
+        let edge = counted.max(edge);
+        let span = (last.uuid(), edge.uuid());
+        let rest = self.statement(member.workspace_id(), [&COUNT_FIT, &COUNT_FIT_IN_SEGMENT], span, 1);
+        let rest: Option<i64> = member.query(rest).await?;
+        let is_whole = !self.has_older(member, edge).await?;
+        Ok(Total { count: SHOWN as i64 + rest.unwrap_or_default(), is_whole })
+    }
+
+    /// The oldest of so many contacts that may be wanted.
+    async fn edge<D: Duty>(&self, member: &Member<D>, before: Uuid, most: i64) -> Result<Option<ContactId>, Error> {
+        let workspace = member.workspace_id();
+        let edge = match self.segment_id {
+            Some(segment_id) => edge_in_segment(workspace, before, most, segment_id),
+            None => edge(workspace, before, most),
+        };
+        Ok(member.query(edge).await?)
+    }
+
+    async fn has_older<D: Duty>(&self, member: &Member<D>, edge: ContactId) -> Result<bool, Error> {
+        let older = match self.segment_id {
+            Some(segment_id) => has_older_in_segment(member.workspace_id(), edge, segment_id),
+            None => has_older(member.workspace_id(), edge),
+        };
+        Ok(!member.read(older).await?.is_empty())
+    }
+
+    /// One of two statements, for all contacts or for those of a segment, about those between two ids.
+    pub(super) fn statement(
+        &self,
+        workspace: WorkspaceId,
+        [all, in_segment]: [&Sql; 2],
+        (from, to): (Uuid, Uuid),
+        rows: i64,
+    ) -> Stmt {
         let pattern = |text: &str| if text.is_empty() { String::new() } else { format!("%{}%", escaped(text)) };
         let topic = self.topic_id.map_or("", |_| "opt_in");
         let mut params = vec![
             workspace.into(),
-            before.into(),
+            from.into(),
             rows.into(),
-            edge.into(),
+            to.into(),
             pattern(&self.text.to_lowercase()).into(),
             pattern(&self.text).into(),
             self.mail.as_str().into(),
@@ -174,9 +244,9 @@ impl Wanted {
         match self.segment_id {
             Some(segment_id) => {
                 params.push(segment_id.into());
-                FIT_IN_SEGMENT.with_all(params)
+                in_segment.with_all(params)
             }
-            None => FIT.with_all(params),
+            None => all.with_all(params),
         }
     }
 

@@ -9,7 +9,8 @@ use http::StatusCode;
 
 use super::page_one::declared;
 use super::pages::{grouped, people, whole_name};
-use super::rule_page::{self, Editor};
+use super::rule_page;
+use super::rule_rows::Editor;
 use super::shapes::Item;
 use super::store;
 use crate::accounts::{Duty, Look, Manage, Member};

@@ -1,6 +1,7 @@
 //! Where people arrive: the page at the root of the API, and the overview of a
 //! workspace in the dashboard.
 
+mod activity;
 mod overview;
 mod plot;
 mod store;

@@ -1,8 +1,9 @@
-//! The overview of a workspace: what needs attention, what became of its mail, and what to do first.
+//! The overview of a workspace: what needs attention, what happened lately, and what to do first.
 
 use askama::Template;
 use http::StatusCode;
 
+use super::activity::{self, Activity};
 use super::plot::{Plot, Span};
 use super::store::{self, FaultyDomain, MOST};
 use crate::accounts::{Look, Member};
@@ -23,6 +24,8 @@ struct HomePage {
     alerts: Vec<Alert>,
     tiles: Vec<Tile>,
     plots: Vec<Plot>,
+    /// Events, runs and contacts, as far as there are any.
+    activity: Vec<Activity>,
     /// What to do first; none once all of it is done.
     steps: Vec<Step>,
     done: usize,
@@ -112,6 +115,7 @@ pub async fn show(member: Member<Look>) -> PageResult {
             tile("/apps", "apps", &apps, "Connected apps", apps.since("last used", "none used yet", now)),
         ],
         plots: plots(&member, now).await?,
+        activity: activity::of(&member, now).await?,
         steps: if done == steps.len() { Vec::new() } else { steps },
         done,
     };

@@ -1,4 +1,4 @@
-//! What became of mail, drawn by the server: bars, told apart by lightness and by words.
+//! What happened, drawn by the server: bars, told apart by lightness and by words.
 
 use crate::clock::{DAY, HOUR};
 use crate::email_metrics::{Counted, Counts};
@@ -9,7 +9,7 @@ const WIDTH: i64 = 14;
 
 /// A span of time in equal parts.
 pub struct Plot {
-    pub title: &'static str,
+    pub title: String,
     pub summary: String,
     pub width: i64,
     pub bars: Vec<Bar>,
@@ -46,7 +46,12 @@ impl Span {
         }
     }
 
-    fn count(self) -> i64 {
+    /// In which of its parts a moment is.
+    pub fn place_of(self, at: i64, now: i64) -> Option<usize> {
+        usize::try_from((at - self.start(now)).div_euclid(self.step())).ok()
+    }
+
+    pub fn count(self) -> i64 {
         match self {
             Span::Day => 24,
             Span::Week => 7,
@@ -56,6 +61,13 @@ impl Span {
     /// When it begins, seen from now: the part that is under way is its last.
     pub fn start(self, now: i64) -> i64 {
         now - now.rem_euclid(self.step()) - (self.count() - 1) * self.step()
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Span::Day => "last 24 hours",
+            Span::Week => "last 7 days",
+        }
     }
 
     fn label(self, at: i64) -> String {
@@ -72,14 +84,24 @@ fn bounced(counts: &Counts) -> i64 {
     counts.bounced() + counts.of(Counted::Failed)
 }
 
+/// What each part of a span comes to: in words, and as parts of a bar from the ground on.
+pub struct Place {
+    pub words: String,
+    pub parts: Vec<(&'static str, i64)>,
+}
+
+impl Place {
+    fn size(&self) -> i64 {
+        self.parts.iter().map(|(_, count)| count).sum()
+    }
+}
+
 impl Plot {
-    /// Of counters by when they were counted.
+    /// Of counters of mail by when they were counted.
     pub fn new(span: Span, counted: &[(i64, Counts)], now: i64) -> Plot {
-        let start = span.start(now);
         let mut buckets = vec![Counts::default(); span.count() as usize];
         for (period, counts) in counted {
-            let at = (period - start).div_euclid(span.step());
-            if let Some(bucket) = usize::try_from(at).ok().and_then(|at| buckets.get_mut(at)) {
+            if let Some(bucket) = span.place_of(*period, now).and_then(|at| buckets.get_mut(at)) {
                 *bucket += *counts;
             }
         }
@@ -87,25 +109,27 @@ impl Plot {
             sum += *counts;
             sum
         });
-        let size = |counts: &Counts| counts.of(Counted::Sent).max(counts.of(Counted::Delivered) + bounced(counts));
-        let most = buckets.iter().map(size).max().unwrap_or_default().max(1);
-        let places = (0..).zip(&buckets);
-        let bars = places.map(|(at, counts)| Bar {
+        let places = buckets.iter().map(|counts| Place { words: in_words(counts), parts: parts(counts) });
+        Plot::drawn("Mail", span, in_words(&total), places.collect(), now)
+    }
+
+    /// Of places in their order; without any, only what is said of them all.
+    pub fn drawn(subject: &str, span: Span, summary: String, places: Vec<Place>, now: i64) -> Plot {
+        let start = span.start(now);
+        let most = places.iter().map(Place::size).max().unwrap_or_default();
+        let bars = (0..).zip(&places).map(|(at, place)| Bar {
             x: at * WIDTH,
-            title: format!("{}: {}", span.label(start + at * span.step()), in_words(counts)),
-            parts: parts(counts, size(counts), most),
+            title: format!("{}: {}", span.label(start + at * span.step()), place.words),
+            parts: stacked(&place.parts, most.max(1)),
         });
         Plot {
-            title: match span {
-                Span::Day => "Last 24 hours",
-                Span::Week => "Last 7 days",
-            },
-            summary: in_words(&total),
+            title: format!("{subject}, {}", span.name()),
+            summary,
             width: span.count() * WIDTH,
             bars: bars.collect(),
             first: span.label(start),
             last: span.label(start + (span.count() - 1) * span.step()),
-            is_empty: size(&total) == 0,
+            is_empty: most == 0,
         }
     }
 }
@@ -120,11 +144,15 @@ fn in_words(counts: &Counts) -> String {
 }
 
 /// From the ground: what was delivered, what bounced, and the rest of what was sent.
-fn parts(counts: &Counts, size: i64, most: i64) -> Vec<Part> {
+fn parts(counts: &Counts) -> Vec<(&'static str, i64)> {
     let (delivered, lost) = (counts.of(Counted::Delivered), bounced(counts));
+    let rest = (counts.of(Counted::Sent) - delivered - lost).max(0);
+    vec![("plot-delivered", delivered), ("plot-bounced", lost), ("plot-sent", rest)]
+}
+
+fn stacked(parts: &[(&'static str, i64)], most: i64) -> Vec<Part> {
     let mut top = HEIGHT;
-    let of = [("plot-delivered", delivered), ("plot-bounced", lost), ("plot-sent", size - delivered - lost)];
-    let drawn = of.into_iter().filter(|(_, count)| *count > 0).map(|(class, count)| {
+    let drawn = parts.iter().filter(|(_, count)| *count > 0).map(|(class, count)| {
         // Whatever there is can be seen.
         let height = (count * HEIGHT / most).max(2);
         top -= height;

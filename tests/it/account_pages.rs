@@ -276,6 +276,41 @@ on_both! {
         assert!(!overview(&owner).await.contains("failed in the last 7 days"), "long ago");
     }
 
+    async fn the_overview_draws_events_runs_and_new_contacts_of_a_day_and_a_week(app: TestApp) {
+        let owner = app.owner().await;
+        let page = app.see("/dashboard/", &owner).await.text();
+        assert!(page.contains("Mail, last 24 hours") && !page.contains("Events, last") && !page.contains("Contacts, last"), "{page}");
+        let scene = Scene::new(app, failing()).await;
+        scene.run(json!({})).await;
+        let key = scene.app.full_key().await;
+        let send = async |email: &str| {
+            let sent = scene.app.post("/events/send").key(&key).json(json!({"event": "order.paid", "email": email})).send().await;
+            assert_eq!(sent.status, 202, "{}", sent.text());
+        };
+        send("early@example.com").await;
+        scene.app.clock.advance(3 * DAY);
+        for at in 0..3 {
+            send(&format!("late{at}@example.com")).await;
+        }
+        let owner = scene.app.browser(owner.id, &owner.email).await;
+        let page = scene.app.see("/dashboard/", &owner).await.text();
+        for (title, summary) in [
+            ("Events, last 24 hours", "3 events"),
+            ("Events, last 7 days", "5 events"),
+            ("Contacts, last 24 hours", "3 new contacts"),
+            ("Contacts, last 7 days", "4 new contacts"),
+            ("Runs, last 24 hours", "0 runs"),
+            ("Runs, last 7 days", "1 run, 1 failed"),
+        ] {
+            assert!(page.contains(&format!("<h2>{title}</h2><p>{summary}</p>")), "{title}: {summary}: {page}");
+        }
+        assert!(page.contains("of these, failed"));
+        scene.app.clock.advance(8 * DAY);
+        let owner = scene.app.browser(owner.id, &owner.email).await;
+        let page = scene.app.see("/dashboard/", &owner).await.text();
+        assert!(!page.contains("Events, last") && !page.contains("Runs, last") && !page.contains("Contacts, last"), "long ago");
+    }
+
     async fn the_overview_names_domains_whose_mail_bounces(app: TestApp) {
         let owner = app.owner().await;
         let workspace = app.store.id(app.workspace().await);

@@ -94,6 +94,20 @@ on_both! {
             ("value0", "many"), ("within0", ""), ("act", "save")];
         let refused = submit(&app, &cookie, &edit, "/rules", &wrong).await;
         assert!(refused.status == 422 && refused.text().contains("compares with a number") && refused.text().contains("value=\"many\""), "{}", refused.text());
+        // What is wrong stands beside its row, and only there.
+        let two = [("mode", "rows"), ("field0", "contact.email"), ("name0", ""), ("operator0", "eq"), ("value0", "a@b.example"), ("within0", ""),
+            ("field0", "contact.properties.seats"), ("name0", ""), ("operator0", "gte"), ("value0", "many"), ("within0", ""),
+            ("field1", "broadcasts."), ("name1", "01890000-0000-7000-8000-000000000000"), ("operator1", "eq"), ("value1", "sent"), ("within1", "")];
+        for act in ["save", "preview"] {
+            let refused = submit(&app, &cookie, &edit, "/rules", &[&two[..], &[("act", act)]].concat()).await.text();
+            assert!(refused.contains("One rule cannot be used; beside it stands why."), "{refused}");
+            let errors: Vec<&str> = refused.split("class=\"field-error\" id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+            assert_eq!(errors, ["r0-1-error"]);
+            assert!(refused.contains("aria-invalid=\"true\" aria-describedby=\"r0-1-error\""));
+        }
+        let unknown = [&two[..6], &two[11..], &[("act", "save")]].concat();
+        let refused = submit(&app, &cookie, &edit, "/rules", &unknown).await.text();
+        assert!(refused.contains("id=\"r1-0-error\"") && refused.contains("which is not there") && !refused.contains("r0-0-error"), "{refused}");
         let none = submit(&app, &cookie, &edit, "/rules", &[("mode", "rows"), ("act", "save")]).await;
         assert!(none.status == 422 && none.text().contains("There is no rule yet."));
         let broken = submit(&app, &cookie, &edit, "/rules", &[("mode", "json"), ("json", "{\"type\":"), ("act", "save")]).await;
@@ -112,6 +126,49 @@ on_both! {
         let cleared = Filled::of(&question, "/rules").send(&app, &cookie).await;
         assert_eq!(cleared.status, 303, "{}", cleared.text());
         assert!(page(&app, &cookie, &at).await.contains("by hand"));
+    }
+
+    async fn a_filtered_list_is_counted_and_exported_as_it_is_filtered(app: TestApp) {
+        let key = app.full_key().await;
+        let cookie = owner(&app).await;
+        let mut file = "email,first_name,unsubscribed\n".to_owned();
+        for number in 0..5_100 {
+            let name = if number % 5_000 == 7 { "Rare" } else { "Usual" };
+            file += &format!("p{number}@many.example,{name},{}\n", number % 3 == 0);
+        }
+        let body = format!("--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.csv\"\r\nContent-Type: text/csv\r\n\r\n{file}\r\n--b--\r\n");
+        let begun = app.post("/contacts/imports").key(&key).body("multipart/form-data; boundary=b", body).send().await;
+        assert_eq!(begun.status, 201, "{}", begun.text());
+        work_off(&app).await;
+        let overview = page(&app, &cookie, "/").await;
+        let said = |title: &str| overview.contains(&format!("<h2>{title}</h2><p>More than 5000 new contacts: too many to draw here</p>"));
+        assert!(said("Contacts, last 24 hours") && said("Contacts, last 7 days"), "{overview}");
+        let list = page(&app, &cookie, "/contacts?q=rare").await;
+        assert!(list.contains("2 contacts fit what is looked for."), "{list}");
+        let many = page(&app, &cookie, "/contacts?q=many.example").await;
+        assert!(many.contains("At least 5,020 contacts fit what is looked for; older ones were not counted."), "{many}");
+        assert!(many.contains("href=\"/dashboard/contacts.csv?q=many%2Eexample\""), "{many}");
+        for (query, rows) in [("", 5_100), ("?q=rare", 2), ("?q=usual", 5_098), ("?q=&mail=unsubscribed", 1_700),
+            ("?q=nobody", 0), ("?q=p5007&mail=subscribed", 0), ("?q=p5007&mail=unsubscribed", 1)] {
+            let export = app.get(format!("/dashboard/contacts.csv{query}")).header("cookie", &cookie).send().await;
+            assert_eq!((export.status, export.text().lines().count()), (200, rows + 1), "{query}");
+        }
+        let topic = json!({"name": "News", "default_subscription": "opt_out"});
+        let topic = app.post("/topics").key(&key).json(topic).send().await.json()["id"].as_str().expect("an id").to_owned();
+        let segment = app.post("/segments").key(&key).json(json!({"name": "Few"})).send().await.json()["id"].as_str().expect("an id").to_owned();
+        for name in ["ada", "bob"] {
+            let topics = if name == "ada" { json!([{"id": topic, "subscription": "opt_in"}]) } else { json!([]) };
+            contact(&app, &key, json!({"email": format!("{name}@few.example"), "segments": [segment], "topics": topics})).await;
+        }
+        for (query, rows) in [(format!("?segment={segment}"), 2), (format!("?q=&topic={topic}"), 1),
+            (format!("?q=ada&segment={segment}"), 1), (format!("?q=bob&segment={segment}&topic={topic}"), 0)] {
+            let export = app.get(format!("/dashboard/contacts.csv{query}")).header("cookie", &cookie).send().await;
+            assert_eq!((export.status, export.text().lines().count()), (200, rows + 1), "{query}");
+        }
+        for query in ["?segment=x", "?topic=x", "?mail=x"] {
+            let refused = app.get(format!("/dashboard/contacts.csv{query}")).header("cookie", &cookie).send().await;
+            assert!([404, 422].contains(&refused.status), "{query}: {}", refused.status);
+        }
     }
 
     async fn topics_are_made_changed_and_deleted(app: TestApp) {

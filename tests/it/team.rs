@@ -168,6 +168,11 @@ on_both! {
         assert!(refused.status == 409 && refused.text().contains("needs an owner"), "{}", refused.text());
         let path = format!("/team/{}/transfer", admin.id);
         assert_eq!(app.see(&format!("/dashboard/team/{}/transfer", owner.id), &admin).await.status, 403);
+        // An admin who has seen a form of an owner has one of nobody's.
+        let seen = hidden_fields(&app.see(&format!("/dashboard{path}"), &owner).await.text(), &path);
+        let taken = app.send_form(&format!("/dashboard{path}"), &admin, &seen).await;
+        assert!(taken.status == 403 && taken.text().contains("Only an owner of this workspace"), "{}", taken.text());
+        assert_eq!(app.role_of("admin@example.com").await.as_deref(), Some("admin"));
         let transferred = app.fill(&owner, &path, &path, "").await;
         assert_eq!(transferred.status, 303, "{}", transferred.text());
         assert_eq!(app.role_of("owner@example.com").await.as_deref(), Some("admin"));

@@ -214,6 +214,31 @@ on_both! {
         assert_eq!(app.send_form("/dashboard/workspaces/rename", &member, "new_name=x").await.status, 403);
     }
 
+    async fn a_person_goes_to_another_workspace_and_is_led_there_next_time(app: TestApp) {
+        let owner = app.owner().await;
+        let first = app.workspace().await.to_string();
+        let made = app.fill(&owner, "/workspaces", "/workspaces", "name=Second").await;
+        let place = made.location().trim_end_matches('/').to_owned();
+        let second = place.rsplit('/').next().expect("an id").to_owned();
+        for (from, to) in [(&first, &second), (&second, &first)] {
+            let switched = app.fill(&owner, &format!("/w/{from}/keys"), "/workspace", &format!("workspace={to}")).await;
+            assert_eq!((switched.status, switched.location()), (303, format!("/dashboard/w/{to}/").as_str()));
+            assert_eq!(app.see(switched.location(), &owner).await.status, 200);
+            let kept = cookie(&switched);
+            assert!(kept.ends_with(&format!("posthorn-workspace={to}")), "{kept}");
+            let both = format!("{}; {kept}", owner.cookie);
+            let next = app.get("/dashboard/keys").header("cookie", both).send_once().await;
+            assert_eq!((next.status, next.location()), (307, format!("/dashboard/w/{to}/keys").as_str()));
+        }
+        let member = app.person("member@example.com", Role::Member).await;
+        let foreign = app.fill(&owner, "/keys", "/workspace", &format!("workspace={}", owner.id)).await;
+        assert_eq!((foreign.status, foreign.header("set-cookie")), (404, None), "{}", foreign.text());
+        let shown = app.see("/dashboard/keys", &owner).await.text();
+        let hidden = hidden_fields(&shown, "/workspace");
+        let theirs = app.send_form("/dashboard/workspace", &member, &format!("{hidden}&workspace={first}")).await;
+        assert_eq!((theirs.status, theirs.header("set-cookie")), (403, None), "a form is of one session");
+    }
+
     async fn sessions_are_listed_and_ended(app: TestApp) {
         let owner = app.owner().await;
         let (other, third) = (app.browser(owner.id, &owner.email).await, app.browser(owner.id, &owner.email).await);

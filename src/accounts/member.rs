@@ -37,6 +37,11 @@ const WORKSPACE_AGE: i64 = 365 * 86_400;
 /// What a page asks of its visitor's role.
 pub trait Duty: Send + Sync + 'static {
     fn falls_to(role: Role) -> bool;
+
+    /// What the others are told.
+    fn refusal() -> Error {
+        not_yours()
+    }
 }
 
 /// Seeing what is there: every member.
@@ -44,6 +49,9 @@ pub struct Look;
 
 /// Changing who and what has access: owners and admins.
 pub struct Manage;
+
+/// Deciding who owns the workspace: owners.
+pub(super) struct Own;
 
 impl Duty for Look {
     fn falls_to(_: Role) -> bool {
@@ -54,6 +62,17 @@ impl Duty for Look {
 impl Duty for Manage {
     fn falls_to(role: Role) -> bool {
         role.may_grant()
+    }
+}
+
+impl Duty for Own {
+    fn falls_to(role: Role) -> bool {
+        role == Role::Owner
+    }
+
+    fn refusal() -> Error {
+        let message = "Only an owner of this workspace decides who owns it. Ask one of them.".into();
+        Error::Forbidden { message }
     }
 }
 
@@ -97,12 +116,20 @@ where
             return Err(web::error_page(app, &Error::not_found("There is no such workspace among yours.")));
         };
         if !D::falls_to(membership.role) {
-            return Err(web::error_page(app, &not_yours()));
+            return Err(web::error_page(app, &D::refusal()));
         }
         let query = parts.uri.query().unwrap_or_default().to_owned();
         let path = web::rest_of_address(parts, dashboard);
         let sender = parts.extensions.get::<Sender>().map(|Sender(address)| *address);
         Ok(Member { app: app.clone(), session, membership, memberships, hold, path, query, sender, duty: PhantomData })
+    }
+}
+
+impl Member<Own> {
+    /// An owner manages as well.
+    pub(super) fn managing(self) -> Member<Manage> {
+        let Member { app, session, membership, memberships, hold, path, query, sender, .. } = self;
+        Member { app, session, membership, memberships, hold, path, query, sender, duty: PhantomData }
     }
 }
 

@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use http::StatusCode;
 
-use super::member::{Duty, Look, Manage, Member};
+use super::member::{Duty, Look, Manage, Member, Own};
 use super::team_store::{self as store, Invitation, LAST_OWNER, Listed, ListedInvitation, REACH};
 use super::{Accounts, Role};
 use crate::audit;
@@ -197,7 +197,7 @@ fn gone() -> Error {
 }
 
 pub(super) fn only_owners() -> Error {
-    Error::Forbidden { message: "Only an owner of this workspace decides who owns it. Ask one of them.".into() }
+    Own::refusal()
 }
 
 fn last_owner() -> Error {
@@ -269,19 +269,17 @@ async fn remove(member: Member<Manage>, id: Result<PathId<UserId>, Error>, form:
     Ok(member.see_other("/team?removed"))
 }
 
-async fn ask_to_transfer(member: Member<Manage>, id: Result<PathId<UserId>, Error>) -> PageResult {
+async fn ask_to_transfer(member: Member<Own>, id: Result<PathId<UserId>, Error>) -> PageResult {
     let one = find(&member, id).await?;
-    if !is_owner(&member) {
-        return Err(only_owners().into());
-    }
     let sentence = "They become owner of this workspace, and you become admin. Only an owner can undo this.";
     Ok(confirm(&member, "Transfer ownership?", &one, sentence, "transfer", "Transfer"))
 }
 
-async fn transfer(member: Member<Manage>, id: Result<PathId<UserId>, Error>, form: Form) -> PageResult {
+async fn transfer(member: Member<Own>, id: Result<PathId<UserId>, Error>, form: Form) -> PageResult {
+    let member = member.managing();
     let one = find(&member, id).await?;
     let accepted = member.accept(&purpose("transfer", one.id), &form)?;
-    if !is_owner(&member) || one.id == member.session.user_id || one.disabled_at.is_some() {
+    if one.id == member.session.user_id || one.disabled_at.is_some() {
         return Err(only_owners().into());
     }
     let batch = store::transfer(member.workspace_id(), member.session.user_id, one.id);
@@ -291,7 +289,14 @@ async fn transfer(member: Member<Manage>, id: Result<PathId<UserId>, Error>, for
     }
 }
 
-fn confirm(member: &Member<Manage>, title: &str, one: &Listed, sentence: &str, act: &str, button: &str) -> Response {
+fn confirm<D: Duty>(
+    member: &Member<D>,
+    title: &str,
+    one: &Listed,
+    sentence: &str,
+    act: &str,
+    button: &str,
+) -> Response {
     let content = ConfirmPage {
         layout: member.layout(),
         shell: member.shell("/team"),

@@ -33,7 +33,7 @@ pub fn request(tool: &ApiTool, arguments: Map<String, Value>) -> Result<Request<
             // What is null was left out.
             _ if value.is_null() => {}
             Place::Path => path = path.replace(&format!("{{{name}}}"), &segment(&name, &value)?),
-            Place::Query => query.push(format!("{name}={}", utf8_percent_encode(&plain(&name, &value)?, PLAIN))),
+            Place::Query => query.push(format!("{name}={}", utf8_percent_encode(&listed(&name, &value)?, PLAIN))),
             Place::Key => {
                 let given = HeaderValue::from_str(&plain(&name, &value)?);
                 key = Some(given.map_err(|_| format!("The argument `{name}` must hold printable characters only."))?);
@@ -75,6 +75,12 @@ fn segment(name: &str, value: &Value) -> Result<String, String> {
         return Err(format!("The argument `{name}` must be an id or a name, but is `{text}`."));
     }
     Ok(utf8_percent_encode(&text, PLAIN).to_string())
+}
+
+/// Several values of one parameter are separated by commas.
+fn listed(name: &str, value: &Value) -> Result<String, String> {
+    let Value::Array(items) = value else { return plain(name, value) };
+    Ok(items.iter().map(|item| plain(name, item)).collect::<Result<Vec<_>, _>>()?.join(","))
 }
 
 fn plain(name: &str, value: &Value) -> Result<String, String> {
@@ -145,6 +151,15 @@ mod tests {
         }
         let request = request(&tool, given(&json!({"id": "../keys#x{id}"}))).expect("a request");
         assert_eq!(request.uri(), "/things/..%2Fkeys%23x%7Bid%7D");
+    }
+
+    #[test]
+    fn several_values_are_separated_by_commas() {
+        let tool = tool("/things", &[("status", Place::Query), ("idempotency_key", Place::Key)], false);
+        let asked = request(&tool, given(&json!({"status": ["running", "failed"]}))).expect("a request");
+        assert_eq!(asked.uri(), "/things?status=running%2Cfailed");
+        assert!(request(&tool, given(&json!({"status": [["running"]]}))).is_err());
+        assert!(request(&tool, given(&json!({"idempotency_key": ["a", "b"]}))).is_err(), "only a query takes several");
     }
 
     #[test]

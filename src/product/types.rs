@@ -1,6 +1,6 @@
 //! What is said of the types in the API's description, wherever they stand, so that programs that make code of it
-//! make good code: words are enumerated, an object in which anything may stand says so, and what has a default is
-//! still optional.
+//! make good code: words are enumerated, an object in which anything may stand says so, what has a default is still
+//! optional, and what is always there has none.
 
 use serde_json::Value;
 use utoipa::openapi::schema::{AdditionalProperties, AllOfBuilder, ArrayItems, Object, OneOfBuilder, SchemaType, Type};
@@ -46,6 +46,7 @@ fn visit(schema: &mut RefOr<Schema>) {
             enumerate_words(object);
             allow_anything(object);
             free_defaults(object);
+            drop_defaults_of_required(object);
         }
         RefOr::T(Schema::Array(array)) => {
             if let ArrayItems::RefOrSchema(items) = &mut array.items {
@@ -125,6 +126,23 @@ fn free_defaults(object: &mut Object) {
     }
 }
 
+/// What is always there needs no default: one of a field that is read back from the store, too, says nothing to whoever
+/// is answered.
+fn drop_defaults_of_required(object: &mut Object) {
+    let Object { properties, required, .. } = object;
+    for (_, field) in properties.iter_mut().filter(|(name, _)| required.contains(*name)) {
+        match field {
+            RefOr::Ref(named) => named.default = None,
+            RefOr::T(Schema::Object(plain)) => plain.default = None,
+            RefOr::T(Schema::Array(array)) => array.default = None,
+            RefOr::T(Schema::OneOf(choice)) => choice.default = None,
+            RefOr::T(Schema::AnyOf(choice)) => choice.default = None,
+            RefOr::T(Schema::AllOf(parts)) => parts.default = None,
+            RefOr::T(_) => {}
+        }
+    }
+}
+
 /// Takes null from the types of a schema, and tells whether it was there.
 fn without_null(object: &mut Object) -> bool {
     let SchemaType::Array(several) = &object.schema_type else { return false };
@@ -172,10 +190,11 @@ mod tests {
 
     #[test]
     fn issue_15_a_field_with_a_default_stays_optional_for_programs() {
-        let schema = mended(json!({"type": "object", "required": ["c"], "properties": {
+        let schema = mended(json!({"type": "object", "required": ["c", "d"], "properties": {
             "a": {"type": ["boolean", "null"], "default": false, "description": "A."},
             "b": {"type": "string", "default": "x"},
             "c": {"type": "string", "default": "x"},
+            "d": {"$ref": "#/components/schemas/D", "default": "x"},
         }}));
         let fields = &schema["properties"];
         assert_eq!(
@@ -183,7 +202,25 @@ mod tests {
             json!({"oneOf": [{"type": "boolean", "default": false}, {"type": "null"}], "description": "A."})
         );
         assert_eq!(fields["b"], json!({"allOf": [{"type": "string", "default": "x"}]}));
-        assert_eq!(fields["c"], json!({"type": "string", "default": "x"}));
+        assert_eq!(fields["c"], json!({"type": "string"}), "what is always there needs none");
+        assert_eq!(fields["d"], json!({"$ref": "#/components/schemas/D"}));
+    }
+
+    /// Whether a pattern says nothing but words: `^(a|b)(,(a|b))*$` and `^(a|b)?$`, too.
+    fn is_made_of_words(pattern: &str) -> bool {
+        let sign = |char: char| !char.is_ascii_alphanumeric() && !matches!(char, '_' | '-' | ' ');
+        let inner = pattern.strip_prefix('^').and_then(|rest| rest.strip_suffix('$'));
+        inner.is_some_and(|inner| inner.chars().filter(|char| sign(*char)).all(|char| "()|,?*+".contains(char)))
+    }
+
+    #[test]
+    fn issue_15_words_are_known_in_every_pattern() {
+        for words in ["^event$", "^(a|b)$", "^(a|b)?$", "^(a|b_c)(,(a|b_c))*$", "^(a|)$"] {
+            assert!(is_made_of_words(words), "{words}");
+        }
+        for other in ["^whsec_", "^[a-z]$", "^#[0-9A-Fa-f]{6}$", "@", "^(capture|direct|smtps?://.+)$"] {
+            assert!(!is_made_of_words(other), "{other}");
+        }
     }
 
     /// What the whole description must not hold.
@@ -193,16 +230,23 @@ mod tests {
         let mut waiting = vec![&document["components"]["schemas"], &document["paths"]];
         while let Some(value) = waiting.pop() {
             if let Some(pattern) = value["pattern"].as_str() {
-                assert!(words_of(pattern).is_none(), "{value}");
+                assert!(!is_made_of_words(pattern), "{value}");
             }
             if value["type"] == "object" && value.get("properties").is_none() && value["maxProperties"] != 0 {
                 assert!(value.get("additionalProperties").is_some(), "{value}");
             }
             let required = value["required"].as_array().cloned().unwrap_or_default();
             for (name, field) in value["properties"].as_object().into_iter().flatten() {
-                let is_required = required.contains(&json!(name));
-                assert!(is_required || field.get("default").is_none(), "{name}: {field}");
+                // One that is optional stands a step further in, and one that is required has none anywhere.
+                assert!(field.get("default").is_none(), "{name}: {field}");
+                let mut inner =
+                    ["oneOf", "anyOf", "allOf"].into_iter().filter_map(|kind| field[kind].as_array()).flatten();
+                let has_default = inner.any(|part| part.get("default").is_some());
+                assert!(!(has_default && required.contains(&json!(name))), "{name}: {field}");
             }
+            // A parameter says so beside its schema.
+            let is_always_there = value["required"] == true && value["schema"].get("default").is_some();
+            assert!(!is_always_there, "{value}");
             match value {
                 Value::Object(fields) => waiting.extend(fields.values()),
                 Value::Array(items) => waiting.extend(items),

@@ -69,8 +69,8 @@ pub fn group(prefix: &str, tree: &str) -> Named {
 }
 
 /// One of these schemas, by their names.
-pub fn any_of_these<'a>(names: impl IntoIterator<Item = &'a Named>) -> OneOfBuilder {
-    names.into_iter().fold(OneOfBuilder::new(), |choice, (name, _)| choice.item(Ref::from_schema_name(name)))
+fn one_of_these(names: &[Named]) -> OneOfBuilder {
+    names.iter().fold(OneOfBuilder::new(), |choice, (name, _)| choice.item(Ref::from_schema_name(name)))
 }
 
 fn schemas() -> Vec<Named> {
@@ -89,7 +89,7 @@ fn schemas() -> Vec<Named> {
 impl PartialSchema for Rule {
     fn schema() -> RefOr<Schema> {
         let words = "A condition: one rule, or a tree of them.";
-        any_of_these(&schemas()).description(Some(words)).into()
+        one_of_these(&schemas()).description(Some(words)).into()
     }
 }
 

@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 
 pub use budget::Budget;
 pub use description::{
-    Named as NamedSchema, any_of_these as choice_schema, comparisons as comparison_schemas, group as group_schema,
-    leaf as rule_schema, one_of as word_schema,
+    Named as NamedSchema, comparisons as comparison_schemas, group as group_schema, leaf as rule_schema,
+    one_of as word_schema,
 };
 pub use duration::Duration;
 pub use rule::{DEEPEST, MOST, Rule};

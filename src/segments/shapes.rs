@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use utoipa::openapi::schema::{ObjectBuilder, Type};
-use utoipa::openapi::{RefOr, Schema};
+use utoipa::openapi::schema::{AnyOfBuilder, ObjectBuilder, Type};
+use utoipa::openapi::{Ref, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use super::filling::Filling;
@@ -16,7 +16,7 @@ use crate::clock::rfc3339;
 use crate::db::{DbError, Row};
 use crate::error::Error;
 use crate::id::SegmentId;
-use crate::rules::{NamedSchema, choice_schema, comparison_schemas, group_schema, rule_schema, word_schema};
+use crate::rules::{NamedSchema, comparison_schemas, group_schema, rule_schema, word_schema};
 use crate::web::{Change, text_schema};
 
 /// What to make.
@@ -91,7 +91,9 @@ impl PartialSchema for Wish {
             {"type": "rule", "field": "events.order.paid", "operator": "gte", "value": 2, "within": "30 days"},
         ]});
         let words = "A rule on the contact, its topics or what happened to it, or a tree of rules.";
-        choice_schema(&parts()).description(Some(words)).examples([example]).into()
+        // Never two of them: but only the field tells some from others, which programs cannot compare.
+        let choice = parts().iter().fold(AnyOfBuilder::new(), |all, (name, _)| all.item(Ref::from_schema_name(name)));
+        choice.description(Some(words)).examples([example]).into()
     }
 }
 

@@ -3,7 +3,9 @@
 //!
 //! Pages of the dashboard are left as they are: they hold tokens of forms beside text that others chose, and how well
 //! both compress together would tell one by the other (BREACH). Nobody can make a browser ask for the API's data:
-//! whoever asks shows a credential that no browser sends by itself.
+//! whoever asks shows a credential that no browser sends by itself. What answers a call that changes something repeats
+//! some of what was sent, so there a secret stands beside chosen text, too: such an answer says that nobody may keep it
+//! (`no-store`), and is left as it is.
 
 use std::io::Write;
 use std::pin::Pin;
@@ -16,7 +18,8 @@ use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use http::header::{
-    ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue, IF_NONE_MATCH, VARY,
+    ACCEPT_ENCODING, AUTHORIZATION, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderMap,
+    HeaderValue, IF_NONE_MATCH, VARY,
 };
 use http::{Method, Request, StatusCode};
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
@@ -40,6 +43,8 @@ const BROTLI_WINDOW: i32 = 22;
 pub struct Accepted {
     gzip: bool,
     brotli: bool,
+    /// Whether also an answer may be compressed that nobody may keep: nothing of the request stands in it.
+    may_hold_secrets: bool,
 }
 
 impl Accepted {
@@ -58,12 +63,17 @@ impl Accepted {
             }
         }
         let taken = |one: Option<bool>| one.or(any).unwrap_or(false);
-        Accepted { gzip: taken(gzip), brotli: taken(brotli) }
+        Accepted { gzip: taken(gzip), brotli: taken(brotli), may_hold_secrets: false }
     }
 
-    /// What the answer to a request may be compressed with as it is sent. What is not asked for by GET is short.
+    /// What the answer to a request may be compressed with as it is sent.
     pub fn by(request: &Request<Body>) -> Accepted {
-        if request.method() == Method::GET { Accepted::of(request.headers()) } else { Accepted::default() }
+        let is_read = request.method() == Method::GET;
+        let is_asked_by_program = request.headers().contains_key(AUTHORIZATION);
+        match is_read || is_asked_by_program {
+            true => Accepted { may_hold_secrets: is_read, ..Accepted::of(request.headers()) },
+            false => Accepted::default(),
+        }
     }
 }
 
@@ -72,6 +82,7 @@ pub fn compress(response: Response, accepted: Accepted) -> Response {
     let is_worthwhile = accepted.gzip
         && response.body().size_hint().lower() >= WORTHWHILE
         && is_data(response.headers())
+        && (accepted.may_hold_secrets || !is_private(response.headers()))
         && !response.headers().contains_key(CONTENT_ENCODING);
     if !is_worthwhile {
         return response;
@@ -86,6 +97,11 @@ pub fn compress(response: Response, accepted: Accepted) -> Response {
 fn is_data(headers: &HeaderMap) -> bool {
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     matches!(kind.split(';').next().unwrap_or_default().trim(), "application/json" | "text/csv" | "text/plain")
+}
+
+/// Whether nobody may keep it: keys, tokens and secrets are sent so, and whatever a tool of `/mcp` tells.
+fn is_private(headers: &HeaderMap) -> bool {
+    headers.get(CACHE_CONTROL).is_some_and(|control| control.as_bytes() == b"no-store")
 }
 
 /// A body that is compressed while it is read.
@@ -261,7 +277,7 @@ mod tests {
             ("identity", false, false),
             ("", false, false),
         ] {
-            assert_eq!(Accepted::of(&asking(asked)), Accepted { gzip, brotli }, "{asked}");
+            assert_eq!(Accepted::of(&asking(asked)), Accepted { gzip, brotli, ..Accepted::default() }, "{asked}");
         }
     }
 
@@ -271,7 +287,7 @@ mod tests {
             let text: String =
                 (0_usize..).flat_map(|number| format!("{number},").into_bytes()).take(length).map(char::from).collect();
             let answer = ([(CONTENT_TYPE, "application/json")], text.clone()).into_response();
-            let answer = compress(answer, Accepted { gzip: true, brotli: true });
+            let answer = compress(answer, Accepted { gzip: true, brotli: true, may_hold_secrets: false });
             assert_eq!(answer.headers()[CONTENT_ENCODING], "gzip");
             assert!(!answer.headers().contains_key(CONTENT_LENGTH));
             assert_eq!(gunzipped(&body(answer).await), text.as_bytes(), "{length}");
@@ -300,11 +316,32 @@ mod tests {
             let answer = ([(CONTENT_TYPE, kind)], "x".repeat(length)).into_response();
             compress(answer, accepted).headers().contains_key(CONTENT_ENCODING)
         };
-        let gzip = Accepted { gzip: true, brotli: false };
+        let gzip = Accepted { gzip: true, ..Accepted::default() };
         assert!(of("application/json", 1024, gzip));
         assert!(!of("application/json", 1023, gzip));
         assert!(!of("application/json", 1024, Accepted::default()));
         assert!(!of("text/html; charset=utf-8", 9000, gzip), "it may hold the token of a form");
+    }
+
+    #[test]
+    fn issue_15_a_secret_beside_what_was_sent_is_left_alone() {
+        let is_compressed = |method: &Method, credential: Option<&'static str>, control: Option<&'static str>| {
+            let mut request = Request::builder().method(method).header(ACCEPT_ENCODING, "gzip");
+            if let Some(credential) = credential {
+                request = request.header(AUTHORIZATION, credential);
+            }
+            let accepted = Accepted::by(&request.body(Body::empty()).expect("a request"));
+            let mut answer = ([(CONTENT_TYPE, "application/json")], "x".repeat(2000)).into_response();
+            answer.headers_mut().extend(control.map(|control| (CACHE_CONTROL, HeaderValue::from_static(control))));
+            compress(answer, accepted).headers().contains_key(CONTENT_ENCODING)
+        };
+        let (key, private) = (Some("Bearer re_1"), Some("no-store"));
+        for method in [Method::POST, Method::PATCH, Method::PUT, Method::DELETE] {
+            assert!(is_compressed(&method, key, None), "{method}");
+            assert!(!is_compressed(&method, key, private), "{method}: a key or a token");
+            assert!(!is_compressed(&method, None, None), "{method}: a form of a person");
+        }
+        assert!(is_compressed(&Method::GET, None, None) && is_compressed(&Method::GET, key, private));
     }
 
     #[tokio::test]

@@ -6,7 +6,7 @@ use axum::extract::FromRequestParts;
 use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use http::header::{CONTENT_TYPE, HeaderName};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName};
 use http::request::Parts;
 use http::{HeaderValue, StatusCode};
 use serde::{Deserialize, Serialize};
@@ -328,7 +328,7 @@ impl Answer {
         serde_json::from_str::<Made>(&self.body).ok().map(|made| made.id)
     }
 
-    /// The same, of which a copy of the store must tell nothing.
+    /// The same, of which a copy of the store must tell nothing, and which nobody else keeps either.
     #[must_use]
     pub fn secret(self) -> Answer {
         Answer { is_secret: true, ..self }
@@ -337,6 +337,10 @@ impl Answer {
 
 impl IntoResponse for Answer {
     fn into_response(self) -> Response {
-        (self.status, [(CONTENT_TYPE, "application/json")], self.body).into_response()
+        let mut response = (self.status, [(CONTENT_TYPE, "application/json")], self.body).into_response();
+        if self.is_secret {
+            response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        }
+        response
     }
 }

@@ -221,11 +221,44 @@ def unknown(desk, code, env, folder):
 
 
 def read_json(desk, code, env, folder):
+    """JSON, of what it shows: a rule that automations take, an error or a page of a list as the API answers them, or
+    an event that webhooks may listen to."""
     try:
-        json.loads(code)
-        return []
+        value = json.loads(code)
     except ValueError as problem:
         return [f"{problem} in {code}"]
+    description = json.loads(desk.server.ask("GET", "/openapi.json")[2])
+    schemas = description["components"]["schemas"]
+    match value:
+        case {"type": "rule" | "and" | "or"}:
+            return is_taken_as_rule(desk, value)
+        case {"statusCode": _}:
+            return fits(value, {"$ref": "#/components/schemas/Error"}, description, folder)
+        case {"object": "list"}:
+            # What stands in the list is shortened there.
+            page = schemas["List_ListedContact"]
+            page = page | {"properties": page["properties"] | {"data": {"type": "array"}}}
+            return fits(value, page, description, folder)
+        case {"type": kind, "data": _}:
+            return fits([kind], schemas["NewWebhook"]["properties"]["events"], description, folder)
+        case _:
+            return []
+
+
+def is_taken_as_rule(desk, rule):
+    steps = [{"key": "start", "type": "trigger", "config": {"event_name": "e"}}, {"key": "if", "type": "condition", "config": rule}]
+    graph = {"name": "Example", "steps": steps, "connections": [{"from": "start", "to": "if"}]}
+    status, _, answer = desk.ask("POST", "/automations/validate", graph)
+    told = json.loads(answer)
+    return [] if status == 200 and told.get("valid") else [f"a rule is refused: {told}"]
+
+
+def fits(value, schema, description, folder):
+    """What a value lacks to be what the description says it is."""
+    asked = json.dumps([schema | {"components": description["components"]}, value])
+    code = f"import json, jsonschema_rs\nschema, value = json.loads({asked!r})\njsonschema_rs.validate(schema, value)"
+    (folder / "fits.py").write_text(code)
+    return told(started([venv("python"), folder / "fits.py"], clean_env(), folder))
 
 
 def run_python(desk, code, env, folder):

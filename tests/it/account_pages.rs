@@ -220,6 +220,9 @@ on_both! {
 
         let admin = app.person("admin@example.com", Role::Admin).await;
         assert!(!app.see(&format!("/dashboard{page}"), &admin).await.text().contains(&path));
+        let refused = app.send_form(&format!("/dashboard{path}"), &admin, "host=shop.example").await;
+        assert!(refused.status == 403 && refused.text().contains("Only whoever runs this server"), "{}", refused.text());
+        assert_eq!(found().await[0][1], None);
         let second = app.fill(&owner, "/workspaces", "/workspaces", "name=Second").await.location().trim_end_matches('/').to_owned();
         let own = second.trim_start_matches("/dashboard").to_owned();
         app.fill(&owner, &format!("{own}/clients"), &format!("{own}/clients"), fields).await;

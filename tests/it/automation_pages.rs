@@ -192,7 +192,9 @@ on_both! {
         let run = scene.run(json!({})).await;
         let cookie = owner(&scene.app).await;
         let shown = page(&scene.app, &cookie, &format!("/automations/{}/runs/{run}", scene.automation)).await;
-        assert!(shown.contains("the segment does not exist") && shown.contains("step failed") && shown.contains("It failed at"));
+        let cause = "It failed at <code>s</code>: <bdi>the segment does not exist</bdi>.";
+        let cure = "Put right what the step needs (what it names, or the other side of a call), then try again";
+        assert!(shown.contains(cause) && shown.contains(cure) && shown.contains("step failed"), "{shown}");
         let list = page(&scene.app, &cookie, "/automations").await;
         assert!(list.contains("<span class=\"badge bad\">1</span>"), "{list}");
         assert!(page(&scene.app, &cookie, "/runs?status=failed").await.contains(&format!("/runs/{run}\"")));

@@ -168,6 +168,11 @@ on_both! {
         assert!(refused.status == 409 && refused.text().contains("needs an owner"), "{}", refused.text());
         let path = format!("/team/{}/transfer", admin.id);
         assert_eq!(app.see(&format!("/dashboard/team/{}/transfer", owner.id), &admin).await.status, 403);
+        // An admin who has seen a form of an owner has one of nobody's.
+        let seen = hidden_fields(&app.see(&format!("/dashboard{path}"), &owner).await.text(), &path);
+        let taken = app.send_form(&format!("/dashboard{path}"), &admin, &seen).await;
+        assert!(taken.status == 403 && taken.text().contains("Only an owner of this workspace"), "{}", taken.text());
+        assert_eq!(app.role_of("admin@example.com").await.as_deref(), Some("admin"));
         let transferred = app.fill(&owner, &path, &path, "").await;
         assert_eq!(transferred.status, 303, "{}", transferred.text());
         assert_eq!(app.role_of("owner@example.com").await.as_deref(), Some("admin"));
@@ -207,6 +212,31 @@ on_both! {
         assert!(page.contains("First") && page.contains("Second one"), "{page}");
         assert!(!app.see("/dashboard/workspaces", &member).await.text().contains("New workspace"));
         assert_eq!(app.send_form("/dashboard/workspaces/rename", &member, "new_name=x").await.status, 403);
+    }
+
+    async fn a_person_goes_to_another_workspace_and_is_led_there_next_time(app: TestApp) {
+        let owner = app.owner().await;
+        let first = app.workspace().await.to_string();
+        let made = app.fill(&owner, "/workspaces", "/workspaces", "name=Second").await;
+        let place = made.location().trim_end_matches('/').to_owned();
+        let second = place.rsplit('/').next().expect("an id").to_owned();
+        for (from, to) in [(&first, &second), (&second, &first)] {
+            let switched = app.fill(&owner, &format!("/w/{from}/keys"), "/workspace", &format!("workspace={to}")).await;
+            assert_eq!((switched.status, switched.location()), (303, format!("/dashboard/w/{to}/").as_str()));
+            assert_eq!(app.see(switched.location(), &owner).await.status, 200);
+            let kept = cookie(&switched);
+            assert!(kept.ends_with(&format!("posthorn-workspace={to}")), "{kept}");
+            let both = format!("{}; {kept}", owner.cookie);
+            let next = app.get("/dashboard/keys").header("cookie", both).send_once().await;
+            assert_eq!((next.status, next.location()), (307, format!("/dashboard/w/{to}/keys").as_str()));
+        }
+        let member = app.person("member@example.com", Role::Member).await;
+        let foreign = app.fill(&owner, "/keys", "/workspace", &format!("workspace={}", owner.id)).await;
+        assert_eq!((foreign.status, foreign.header("set-cookie")), (404, None), "{}", foreign.text());
+        let shown = app.see("/dashboard/keys", &owner).await.text();
+        let hidden = hidden_fields(&shown, "/workspace");
+        let theirs = app.send_form("/dashboard/workspace", &member, &format!("{hidden}&workspace={first}")).await;
+        assert_eq!((theirs.status, theirs.header("set-cookie")), (403, None), "a form is of one session");
     }
 
     async fn sessions_are_listed_and_ended(app: TestApp) {

@@ -1,7 +1,10 @@
 //! What runs look like over HTTP.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
+use utoipa::openapi::Required;
+use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn, ParameterStyle};
+use utoipa::openapi::schema::ArrayBuilder;
 use utoipa::{IntoParams, ToSchema};
 
 use super::STATUSES;
@@ -9,19 +12,29 @@ use super::record::{Record, StepRecord};
 use super::store::Listed;
 use crate::clock::rfc3339;
 use crate::id::{ContactId, OccurrenceId, RunId};
+use crate::rules::word_schema;
 use crate::text::shown;
 
 /// Which runs.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
+#[derive(Debug, Deserialize)]
 pub struct StatusParam {
-    /// Only those with one of these statuses, separated by commas.
-    #[param(
-        value_type = Option<String>,
-        pattern = "^(running|completed|failed|cancelled)(,(running|completed|failed|cancelled))*$",
-        example = "running,failed"
-    )]
     pub status: Option<Statuses>,
+}
+
+impl IntoParams for StatusParam {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        let words = ArrayBuilder::new().items(word_schema(STATUSES)).min_items(Some(1));
+        let status = ParameterBuilder::new()
+            .name("status")
+            .parameter_in(ParameterIn::Query)
+            .description(Some("Only those with one of these statuses, separated by commas."))
+            .required(Required::False)
+            .schema(Some(words))
+            .style(Some(ParameterStyle::Form))
+            .explode(Some(false))
+            .example(Some(json!(["running", "failed"])));
+        vec![status.build()]
+    }
 }
 
 /// Some of the statuses that a run can have.

@@ -31,11 +31,12 @@ pub struct NewImport {
     #[schema(value_type = Option<String>, example = "[]")]
     pub topics: Option<JsonText<ChoiceList>>,
     /// What becomes of contacts that are there already: they are skipped, or take over what the file says.
-    #[schema(value_type = Option<String>, default = "skip", pattern = "^(upsert|skip)?$")]
+    #[schema(value_type = Option<OnConflict>, default = "skip")]
     pub on_conflict: Option<OnConflict>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+/// What an import does with contacts that are there already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnConflict {
     Upsert,

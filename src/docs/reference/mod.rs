@@ -97,7 +97,7 @@ pub struct Answer {
 
 impl Answer {
     fn is_refusal(&self) -> bool {
-        matches!(self.class(), "4" | "5")
+        matches!(self.class(), "4" | "5") || self.status == "default"
     }
 
     pub fn example_html(&self) -> Option<String> {

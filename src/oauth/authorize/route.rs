@@ -15,7 +15,7 @@ use http::{HeaderValue, StatusCode};
 use super::rules::{Callback, Claim, PendingRequest};
 use super::store;
 use crate::db::{Batch, DbError};
-use crate::error::Error;
+use crate::error::{Envelope, Error};
 use crate::id::AuthorizationRequestId;
 use crate::oauth::OAuth;
 use crate::oauth::answer::{self, OAuthError};
@@ -54,6 +54,9 @@ const ATTEMPTS: usize = 4;
             example = json!({"error": "invalid_client", "error_description":
                 "client_id is unknown or disabled; use the client_id issued at registration"})),
         answer::Failures,
+        (status = "default", description = "Refused before it was read, such as an address that is too long.", body = Envelope,
+            example = json!({"statusCode": 414, "name": "validation_error", "message":
+                "The request line is too long. At most 32768 bytes are allowed."})),
     ),
     security(()),
 )]

@@ -237,13 +237,13 @@ fn verifying(id: &str) -> String {
 }
 
 async fn verify(member: Member<Manage>, Path(id): Path<String>, form: Form) -> PageResult {
-    let accepted = member.accept(&verifying(&id), &form)?;
-    let client = find(&member, &id).await?;
     if !runs_server(&member).await? {
         let message = "Only whoever runs this server vouches for clients: an owner of its first workspace, or the \
                        command `posthorn clients verify`.";
         return Err(Error::Forbidden { message: message.into() }.into());
     }
+    let accepted = member.accept(&verifying(&id), &form)?;
+    let client = find(&member, &id).await?;
     let host = form.text("host");
     let host = Some(host.as_str()).filter(|host| !host.is_empty());
     if host.is_some_and(|host| hosts(&client).iter().all(|known| known != host)) {

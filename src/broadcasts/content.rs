@@ -40,7 +40,7 @@ pub async fn check(broadcasts: &Broadcasts, caller: &dyn Actor, content: &Conten
 }
 
 /// The same of a broadcast whose segment and topic are the workspace's own. `key_domain` is the only domain that the
-/// caller may send from, if he is held to one.
+/// caller may send from, if it is held to one.
 pub async fn check_sendable(
     broadcasts: &Broadcasts,
     workspace_id: WorkspaceId,

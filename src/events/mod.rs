@@ -12,6 +12,7 @@ mod pages;
 mod payload;
 mod routes;
 mod store;
+mod test_pages;
 
 use std::sync::Arc;
 
@@ -51,7 +52,7 @@ impl Events {
 holds_app!(Events { occurrences: Occurrences });
 
 pub fn pages() -> Router<Events> {
-    pages::router().merge(definition_pages::router()).merge(happened_pages::router())
+    pages::router().merge(definition_pages::router()).merge(happened_pages::router()).merge(test_pages::router())
 }
 
 pub fn routes() -> OpenApiRouter<Events> {

@@ -1,11 +1,9 @@
 //! A connection on which messages are handed over, one transaction each.
 
-use std::io;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-
 use super::dots::Dots;
+use super::envelope::{Envelope, MessageSource};
 use super::extensions::{Extensions, Size};
 use super::outcome::{Outcome, Phase, Security};
 use super::reply::Reply;
@@ -18,36 +16,6 @@ const CHUNK: usize = 32 << 10;
 
 /// The server closes the connection with this answer, whatever was asked.
 const CLOSING: u16 = 421;
-
-/// Who a message is from and for, as the dialogue says it.
-#[derive(Debug, Clone, Copy)]
-pub struct Envelope<'a> {
-    /// Where bounces go; empty for none.
-    pub from: &'a str,
-    pub to: &'a str,
-    /// Bytes of the message.
-    pub size: u64,
-    /// The message has headers in UTF-8. Addresses are looked at in any case.
-    pub smtputf8: bool,
-    pub eightbit: bool,
-    /// What this message to this recipient is called, on every attempt: in reports on it, and by a server that takes
-    /// it once.
-    pub id: &'a str,
-    /// A server that reports on deliveries is to report success as well.
-    pub reports_success: bool,
-}
-
-/// A message: its bytes with CRLF at the ends of lines, in pieces.
-pub trait MessageSource: Send {
-    fn next(&mut self) -> impl Future<Output = io::Result<Option<Bytes>>> + Send;
-}
-
-/// A message that is in memory. It is used up.
-impl MessageSource for Bytes {
-    async fn next(&mut self) -> io::Result<Option<Bytes>> {
-        Ok((!self.is_empty()).then(|| std::mem::take(self)))
-    }
-}
 
 pub struct Connection {
     pub(super) stream: Stream,
@@ -131,13 +99,13 @@ impl Connection {
         if self.state == State::Broken {
             return Outcome::Failed { reason: "the connection was closed before".into(), at: Phase::Mail };
         }
-        if let Some(reply) = self.cannot_take(envelope) {
+        if let Some(reply) = envelope.refusal(&self.extensions, &self.host) {
             return Outcome::Refused { reply, at: Phase::Mail };
         }
         let needs_reset = std::mem::replace(&mut self.state, State::Broken) == State::NeedsReset;
         let outcome = match self.begin(envelope, needs_reset).await {
             Ok(()) => {
-                let key = self.key_field(envelope);
+                let key = envelope.key_field(&self.extensions);
                 self.stream.output().extend_from_slice(key.as_bytes());
                 self.hand_over(message, before_dot).await
             }
@@ -157,29 +125,6 @@ impl Connection {
         if self.stream.flush(limit).await.is_ok() {
             // Whatever the answer is, it is over.
             let _ = self.stream.reply(limit).await;
-        }
-    }
-
-    /// What the server would refuse, by what it has told of itself.
-    fn cannot_take(&self, envelope: &Envelope<'_>) -> Option<Reply> {
-        if !is_writable(envelope.from) {
-            return Some(Reply::local(553, [5, 1, 7], "the sender's address cannot be written in an SMTP command"));
-        }
-        if envelope.to.is_empty() || !is_writable(envelope.to) {
-            return Some(Reply::local(553, [5, 1, 3], "the recipient's address cannot be written in an SMTP command"));
-        }
-        if needs_utf8(envelope) && !self.extensions.smtputf8 {
-            let host = &self.host;
-            let text = format!("{host} takes no international addresses (it does not offer SMTPUTF8)");
-            return Some(Reply::local(553, [5, 6, 7], text));
-        }
-        match self.extensions.size {
-            Size::AtMost(limit) if envelope.size > limit => {
-                let (host, size) = (&self.host, envelope.size);
-                let text = format!("the message has {size} bytes, and {host} takes {limit} at most");
-                Some(Reply::local(552, [5, 3, 4], text))
-            }
-            _ => None,
         }
     }
 
@@ -224,7 +169,7 @@ impl Connection {
     fn push(&mut self, phase: Phase, envelope: &Envelope<'_>) {
         match phase {
             Phase::Mail => {
-                let size = (envelope.size + self.key_field(envelope).len() as u64).to_string();
+                let size = (envelope.size + envelope.key_field(&self.extensions).len() as u64).to_string();
                 let envelope_id = self.extensions.dsn.then(|| xtext(envelope.id));
                 let announces = self.extensions.size != Size::NotOffered;
                 self.stream.push(&[
@@ -236,7 +181,7 @@ impl Connection {
                     // Where it is not offered, the message goes as it is: every server in
                     // use takes eight bits, and changing it would break its signatures.
                     if envelope.eightbit && self.extensions.eight_bit { " BODY=8BITMIME" } else { "" },
-                    if needs_utf8(envelope) { " SMTPUTF8" } else { "" },
+                    if envelope.needs_utf8() { " SMTPUTF8" } else { "" },
                     if envelope_id.is_some() { " RET=HDRS ENVID=" } else { "" },
                     envelope_id.as_deref().unwrap_or_default(),
                 ]);
@@ -254,14 +199,6 @@ impl Connection {
                 ]);
             }
             _ => self.stream.push(&["DATA"]),
-        }
-    }
-
-    /// What tells a server that takes messages once which this is. Nobody else is sent it.
-    fn key_field(&self, envelope: &Envelope<'_>) -> String {
-        match self.extensions.keys {
-            true => format!("Idempotency-Key: {}\r\n", envelope.id),
-            false => String::new(),
         }
     }
 
@@ -418,13 +355,4 @@ fn failed(lost: &Lost, at: Phase) -> Outcome {
 
 fn unexpected(reply: &Reply, at: Phase) -> Outcome {
     Outcome::Failed { reason: format!("the server answered {reply} to {at}, which it should not"), at }
-}
-
-/// Whether an address can stand between the angle brackets of a command.
-fn is_writable(address: &str) -> bool {
-    !address.chars().any(|char| char.is_control() || matches!(char, ' ' | '<' | '>'))
-}
-
-fn needs_utf8(envelope: &Envelope<'_>) -> bool {
-    envelope.smtputf8 || !envelope.from.is_ascii() || !envelope.to.is_ascii()
 }

@@ -5,6 +5,7 @@ mod client;
 mod connection;
 mod dane;
 mod dots;
+mod envelope;
 mod extensions;
 mod fuzzing;
 mod mta_sts;
@@ -21,8 +22,9 @@ mod timeouts;
 mod xtext;
 
 pub use client::{Client, Hop, MX_PORT, Settings, TlsPolicy};
-pub use connection::{Connection, Envelope, MessageSource};
+pub use connection::Connection;
 pub use dane::Dane;
+pub use envelope::{Envelope, MessageSource};
 pub use fuzzing::smtp_reply;
 pub use mta_sts::{StsMode, StsPolicy, mta_sts};
 pub use outcome::{Failure, Outcome, Phase, Security};

@@ -37,7 +37,7 @@ const PATIENCE_WITH_FILES: Duration = Duration::from_secs(300);
 /// What is made of a form that is longer is held in memory by few at a time.
 const LIGHT_FORM: usize = LIGHT / 4;
 
-/// How many fields and files there may be; who wants the files says how many of them he takes.
+/// How many fields and files there may be; where files are wanted, the page says how many of them it takes.
 const MOST_WITH_FILES: usize = 256;
 
 /// A form of ours: read whole, and not sent by another site's page.

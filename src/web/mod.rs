@@ -19,6 +19,7 @@ mod long_strings;
 mod lookalike;
 mod many;
 mod multipart;
+mod named_route;
 mod object;
 mod pagination;
 mod parameter;
@@ -43,7 +44,7 @@ pub use connections::{Admitted, Bounds, Connection, Connections};
 pub use fault::Fault;
 pub use form::{FileForm, Form, LongForm, beside_field, field_of, from_box, in_box, missing_choice};
 pub use fuzzing::{form_body, json_body, long_body};
-pub use gate::{Answering, Gate, NameRoute, Observation, Observer, RefusedCall, Site, method_not_allowed, not_found};
+pub use gate::{Gate, Site, method_not_allowed, not_found};
 pub use idempotency::{
     Answer, Fingerprint, Idempotency, IdempotentRequest, sweep as sweep_idempotency_keys, take_form, taken_form,
 };
@@ -58,6 +59,7 @@ pub use listener::{bind, run as answer_connections};
 pub use long_strings::{LongBody, LongFields, LongReader, LongValues, MARK as LONG_MARK};
 pub use many::Many;
 pub use multipart::{Form as MultipartForm, FormFile};
+pub use named_route::{Answering, NameRoute, Observation, Observer, RefusedCall};
 pub use pagination::{Leaf, List, Newest, Page, RECENT};
 pub(crate) use parameter::schema;
 pub use parameter::{id as id_schema, id_in_path, name_in_path, text as text_schema};

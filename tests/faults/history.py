@@ -65,18 +65,18 @@ class Check:
 
     def _read(self, store):
         self.contacts, self.addresses = {}, {}
-        for contact, email, version, name in store.query("SELECT id, email, sequence, first_name FROM contacts"):
-            self.contacts[contact] = (email, int(version), name)
+        for contact, email, sequence, name in store.query("SELECT id, email, sequence, first_name FROM contacts"):
+            self.contacts[contact] = (email, int(sequence), name)
             if self.addresses.setdefault(email, contact) != contact:
                 self.problems.append(f"twice: contact {email}")
-        self.occurrences, self.log = {}, defaultdict(list)
+        self.occurrences, self.histories = {}, defaultdict(list)
         sql = "SELECT id, name, contact_id, seq, payload, created_at FROM occurrences"
         for occurrence, name, contact, seq, payload, created in store.query(sql):
             row = {"id": occurrence, "name": name, "contact": contact, "seq": int(seq), "at": int(created)}
             row |= {"payload": json.loads(payload)}
             self.occurrences[occurrence] = row
-            self.log[contact].append(row)
-        for rows in self.log.values():
+            self.histories[contact].append(row)
+        for rows in self.histories.values():
             rows.sort(key=lambda row: row["seq"])
         self.runs = {}
         sql = "SELECT id, automation_id, contact_id, occurrence_id, since, status, due_at, attempt, state FROM runs"
@@ -177,7 +177,7 @@ class Check:
             return f"took the way {way}"
         wait = steps["wait"]
         deadline, decided = wait["started_at"] + TIMEOUT, wait["completed_at"]
-        heard = [row for row in self.log[run["contact"]] if row["name"] == PAID and row["seq"] > run["since"]]
+        heard = [row for row in self.histories[run["contact"]] if row["name"] == PAID and row["seq"] > run["since"]]
         latest = deadline + APART if way[-1] == "paid" else deadline - APART
         # An event happens when its request came, which its id tells; it is stored a little later.
         came = lambda row: min(row["at"], when_made(row["id"])) if way[-1] == "paid" else row["at"]
@@ -211,7 +211,7 @@ class Check:
         self.figures["mails"] = len(self.mails)
 
     def _contacts(self):
-        """A contact's version counts what happened to it and what steps did to it: any more was done twice."""
+        """A contact's sequence counts what happened to it and what steps did to it: any more was done twice."""
         changes, marks = Counter(), defaultdict(set)
         mailed = {(self.scene.segment, run["contact"]) for run in self.runs.values()}
         for run in self.runs.values():
@@ -219,18 +219,18 @@ class Check:
             if run["automation"] == self.scene.changing and cause and cause["payload"]["total"] > HIGH:
                 changes[run["contact"]] += 1
                 marks[run["contact"]].add(cause["payload"]["mark"])
-        for contact, (email, version, name) in self.contacts.items():
-            log = self.log[contact]
-            sent = [row for row in log if row["name"] in (PLACED, PAID)]
-            if version != 1 + len(sent) + changes[contact]:
+        for contact, (email, sequence, name) in self.contacts.items():
+            history = self.histories[contact]
+            sent = [row for row in history if row["name"] in (PLACED, PAID)]
+            if sequence != 1 + len(sent) + changes[contact]:
                 self.problems.append(
-                    f"contact {email} is at version {version} after {len(sent)} events and {changes[contact]} changes"
+                    f"contact {email} is at {sequence} after {len(sent)} events and {changes[contact]} changes"
                 )
-            told = [row for row in log if row["name"] == "svc:contact.updated"]
+            told = [row for row in history if row["name"] == "svc:contact.updated"]
             if len(told) != changes[contact]:
                 self.problems.append(f"{len(told)} changes of {email} were told, not {changes[contact]}")
-            if len({row["seq"] for row in log}) != len(log) or len(log) != len(sent) + len(told):
-                self.problems.append(f"what happened to {email} has no order: {log}")
+            if len({row["seq"] for row in history}) != len(history) or len(history) != len(sent) + len(told):
+                self.problems.append(f"what happened to {email} has no order: {history}")
             if name not in (marks[contact] or {None}):
                 self.problems.append(f"contact {email} is called {name!r}, not one of {marks[contact]}")
         if sorted(self.members) != sorted(mailed):

@@ -345,7 +345,7 @@ class Attack:
             if not is_refused or not held_up(quiet, loud):
                 break
         for request, status in answers:
-            # Who waits too long for his turn is told to come back.
+            # Who waits too long for a turn is told to come back.
             if status not in request.allowed | {503} and not (status is None and max(request.allowed) >= 400):
                 self.problems.append(f"{name}: answered {status}")
         put_off = sum(status == 503 for _, status in answers)
@@ -445,10 +445,10 @@ def swallow(listener):
 
 
 def with_bystander(attack, act):
-    """The 99th percentile of the seconds that somebody else waits for his answers while something goes on."""
-    mine, his = multiprocessing.Pipe()
+    """The 99th percentile of the seconds that somebody else waits for answers while something goes on."""
+    mine, theirs = multiprocessing.Pipe()
     over = multiprocessing.Event()
-    args = (attack.server.port, attack.token, attack.event, over, his)
+    args = (attack.server.port, attack.token, attack.event, over, theirs)
     bystander = multiprocessing.Process(target=stand_by, args=args, daemon=True)
     bystander.start()
     began = time.monotonic()

@@ -242,7 +242,7 @@ def limited(stage, role, key, limit, before):
     for _ in range(10 * stage.rounds):
         cut_role(store, role)
         time.sleep(0.1)
-    load(stage.servers, key, 3.0)  # until everybody has what he can get
+    load(stage.servers, key, 3.0)  # until each has what there is for it
     after = load(stage.servers, key, 4.0)
     taken = int(store.query(f"SELECT count(*) FROM pg_stat_activity WHERE usename = '{role}'")[0][0])
     wrong = [problem for clients in [*before, *after] for problem in clients.wrong]

@@ -117,7 +117,7 @@ on_both! {
         app.get("/events").key(&reader.secret).send().await.refused(403, "invalid_api_key");
     }
 
-    async fn issue_10_who_is_in_a_group_with_an_end_is_judged_for_himself(app: TestApp) {
+    async fn issue_10_a_batch_in_a_group_with_an_end_is_judged_by_itself(app: TestApp) {
         let db = &app.app.db;
         let (key, gone) = (app.key(Permission::FullAccess).await, app.key(Permission::FullAccess).await);
         for (name, key) in [("a", &key), ("b", &gone)] {

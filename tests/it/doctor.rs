@@ -197,7 +197,9 @@ fn the_doctor_finds_nothing_at_a_running_server() {
         let is_space = name == "disk space";
         assert!(check["status"] == "ok" || is_space, "{name}: {check:#}");
     }
-    for name in ["settings", "data folder", "store files", "disk space", "log", "store", "schema", "sealed secrets"] {
+    for name in
+        ["settings", "data folder", "store files", "disk space", "write-ahead log", "store", "schema", "sealed secrets"]
+    {
         assert!(found.get(name).is_some(), "{name} is not checked");
     }
     for name in ["base URL", "writes", "discovery", "resource"] {

@@ -59,7 +59,7 @@ on_both! {
         assert!(reason.contains("4 MiB"), "{reason}");
     }
 
-    async fn a_wait_hears_a_long_log_in_parts(app: TestApp) {
+    async fn a_wait_hears_a_long_history_in_parts(app: TestApp) {
         let stage = Stage::new(app).await;
         stage.app.event(&stage.key, json!({"name": "ping"})).await;
         let filter = json!({"type": "rule", "field": "event.n", "operator": "eq", "value": 1399});
@@ -82,7 +82,7 @@ on_both! {
     }
 
     /// The end is behind more than one turn hears, and decides all the same.
-    async fn the_event_that_ends_a_run_is_heard_behind_a_long_log(app: TestApp) {
+    async fn the_event_that_ends_a_run_is_heard_behind_a_long_history(app: TestApp) {
         let stage = Stage::new(app).await;
         stage.app.event(&stage.key, json!({"name": "ping"})).await;
         let wait = ("wait_for_event", json!({"event_name": "ping"}));

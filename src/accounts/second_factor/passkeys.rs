@@ -10,8 +10,9 @@ use uuid::Uuid;
 
 use super::super::member::{Look, Member};
 use super::super::{Accounts, password};
+use super::page::{Draft, page, wrong};
 use super::webauthn::{self, Assertion, Introduction, Refused, Site};
-use super::{Draft, fresh_codes, in_force, page, wrong};
+use super::{fresh_codes, in_force};
 use crate::app::App;
 use crate::audit;
 use crate::auth;

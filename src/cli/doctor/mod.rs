@@ -57,7 +57,7 @@ async fn examine(config: &Config, reach: &str, report: &mut Report) {
         report.add("data folder", machine::folder(path));
         report.add("store files", machine::files(path));
         report.add("disk space", machine::space(path));
-        report.add("log", machine::log(path, config));
+        report.add("write-ahead log", machine::log(path, config));
     }
     let inspection = match Inspection::open(&location).await {
         Ok(inspection) => {

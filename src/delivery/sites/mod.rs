@@ -248,7 +248,7 @@ impl Drop for Waiting<'_> {
         if let Some(site) = sites.table().sites.get_mut(name) {
             let own = &mut site.waiting[usize::from(*is_bulk)];
             *own = own.saturating_sub(1);
-            // He may have been woken, and gone.
+            // It may have been woken, and given up.
             site.wake();
         }
     }

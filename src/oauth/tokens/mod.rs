@@ -1,6 +1,8 @@
 //! The endpoints at which clients get tokens and give them back.
 
 mod client_auth;
+mod issue;
+mod refresh;
 mod revoke;
 mod token;
 

@@ -4,49 +4,26 @@ use axum::extract::{Extension, Request, State};
 use axum::response::Response;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use utoipa::ToSchema;
 
 use super::client_auth::{self, Denied, Visit, required};
-use crate::clock::{SECOND, rfc3339};
-use crate::credentials::{Claims, ScopeSet, TOKEN_LIFETIME};
+use super::issue::{Subject, Tokens, end, invalid_grant, tokens};
+use super::refresh::refresh;
+use crate::clock::rfc3339;
 use crate::db::{Batch, DbError};
-use crate::error::Error;
-use crate::grants::{self, Reason};
-use crate::id::{GrantId, UserId, WorkspaceId};
+use crate::grants::Reason;
+use crate::id::{GrantId, WorkspaceId};
 use crate::oauth::OAuth;
 use crate::oauth::answer::{self, OAuthError};
 use crate::oauth::clients::{Grant, Known, client_is_there};
-use crate::oauth::grant::{self, Code, Family, NewGrant, Rotated, Rotation, Token, Verdict};
+use crate::oauth::grant::{self, Code, NewGrant, Token};
 use crate::oauth::refusal::{ErrorCode, Refusal};
 use crate::web::Sender;
 use crate::webhooks::{self, EventType, When};
 use crate::{accounts, delivery, secret};
-
-/// How often a refresh that lost a race looks again.
-const ATTEMPTS: usize = 4;
-
-/// The answer to both grants.
-#[derive(Serialize, ToSchema)]
-pub struct Tokens {
-    /// A JWT; the API takes it as a bearer token.
-    #[schema(example = "eyJhbGciOiJFUzI1NiIsInR5cCI6ImF0K2p3dCJ9.eyJzY29wZSI6IuKApiJ9.c2lnbmF0dXJl")]
-    access_token: String,
-    #[schema(pattern = "^Bearer$")]
-    token_type: &'static str,
-    /// Seconds that the access token lives.
-    #[schema(example = 900)]
-    expires_in: i64,
-    /// Only for a client that is registered for it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, example = "kV3…43 characters…9Qw")]
-    refresh_token: Option<String>,
-    /// What was granted, which may be less than what was asked for.
-    #[schema(example = "emails:send")]
-    scope: String,
-}
 
 /// What to exchange.
 #[derive(Deserialize, ToSchema)]
@@ -160,13 +137,6 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// One text for every way a code or token can be wrong: which it was is nobody's
-/// business but the owner's.
-fn invalid_grant() -> Denied {
-    let text = "The code or token is invalid, expired, already used, or belongs to another client";
-    Refusal::new(ErrorCode::InvalidGrant, text).into()
-}
-
 async fn redeem(app: &OAuth, client: &Known, code: &str, redirect_uri: &str, verifier: &str) -> Result<Tokens, Denied> {
     let hash = secret::hash(code);
     let stored = grant::find_code(&app.db, &hash).await?.ok_or_else(invalid_grant)?;
@@ -241,170 +211,4 @@ async fn used_twice(app: &OAuth, grant_id: Option<GrantId>, workspace_id: Worksp
         end(app, grant_id, workspace_id, Reason::CodeReuse).await?;
     }
     Ok(invalid_grant())
-}
-
-/// Ends a grant because what should be used once was used twice, and tells the
-/// owners.
-async fn end(app: &OAuth, grant_id: GrantId, workspace_id: WorkspaceId, reason: Reason) -> Result<(), Denied> {
-    let text = format!(
-        "Something that an app may use once was used twice ({}), so a copy may be in wrong hands. Its access was \
-         ended.\n\nIf you still want the app, connect it again. All apps are listed at:\n{}/apps\n",
-        reason.as_str(),
-        app.addresses.dashboard.as_str()
-    );
-    let notice = delivery::tell_owners(app, workspace_id, "An app's access was ended for safety", &text).await?;
-    let mut batch = grants::revoke(grant_id, reason, &app.clock);
-    batch.append(notice);
-    match app.db.commit(batch).await {
-        // Ended before: nothing to end, nobody to tell.
-        Ok(_) | Err(DbError::Unexpected { .. }) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
-}
-
-async fn refresh(app: &OAuth, client: &Known, shown: &str, scope: Option<&str>) -> Result<Tokens, Denied> {
-    // Most tokens are the newest of their family, and of most nothing special is
-    // asked: those are rotated without a look before.
-    if let (Some(token), None) = (Token::parse(shown), scope)
-        && let Some(tokens) = rotate(app, client, shown, token.grant_id(), &token.next(), None).await?
-    {
-        return Ok(tokens);
-    }
-    for _ in 0..ATTEMPTS {
-        let family = grant::find_family(&app.db, shown).await?.ok_or_else(invalid_grant)?;
-        if family.client_id != client.client.id {
-            return Err(invalid_grant());
-        }
-        let now = app.clock.now();
-        let grace = i64::from(app.config.refresh_grace) * SECOND;
-        let verdict = grant::judge(&family, &secret::hash(shown), now, grace);
-        if matches!(verdict, Verdict::Dead) || family.granted_at <= begun_after(app, now) {
-            return Err(invalid_grant());
-        }
-        if verdict == Verdict::Reuse {
-            end(app, family.grant_id, family.workspace_id, Reason::RefreshReuse).await?;
-            return Err(invalid_grant());
-        }
-        let scopes = narrowed(family.scopes, client, scope)?;
-        if verdict == Verdict::Repeat {
-            return repeat(app, client, shown, &family, scopes).await;
-        }
-        let next = match Token::parse(shown) {
-            Some(token) => token.next(),
-            // It is from the time before tokens named their grant: its successor does.
-            None => Token::first(family.grant_id),
-        };
-        // Nothing rotated: another request was faster. Look again.
-        let rotated = rotate(app, client, shown, family.grant_id, &next, Some(scopes)).await?;
-        if let Some(tokens) = rotated {
-            return Ok(tokens);
-        }
-    }
-    Err(Error::Unavailable.into())
-}
-
-/// When a family must have begun after, not to have reached the age that the
-/// settings allow.
-fn begun_after(app: &OAuth, now: i64) -> i64 {
-    match app.config.refresh_max_days {
-        0 => i64::MIN,
-        days => now - i64::from(days) * 24 * 3600 * SECOND,
-    }
-}
-
-/// The scopes that were asked for, if the grant and the client have them.
-fn narrowed(granted: ScopeSet, client: &Known, asked: Option<&str>) -> Result<ScopeSet, Refusal> {
-    let allowed = granted.intersection(client.client.scopes);
-    let asked = match asked.map(ScopeSet::parse) {
-        None => allowed,
-        Some(Ok(asked)) if asked.is_empty() => allowed,
-        Some(Ok(asked)) if asked.is_subset_of(allowed) => asked,
-        Some(_) => ScopeSet::EMPTY,
-    };
-    if asked.is_empty() {
-        return Err(Refusal::new(ErrorCode::InvalidScope, "A requested scope was not granted"));
-    }
-    Ok(asked)
-}
-
-/// Gives the successor that a token was rotated into a moment ago once more.
-async fn repeat(app: &OAuth, client: &Known, shown: &str, family: &Family, scopes: ScopeSet) -> Result<Tokens, Denied> {
-    client_auth::insist(app, client).await?;
-    let sealed = family.previous.as_ref().map(|previous| previous.sealed.as_slice()).unwrap_or_default();
-    let next = grant::unseal(shown, family.grant_id, sealed).ok_or(Error::Internal)?;
-    let subject = Subject { grant_id: family.grant_id, user_id: family.user_id, client_id: &family.client_id };
-    tokens(app, &subject, scopes, Some(next)).await
-}
-
-/// Rotates the newest token of a family, and makes an access token for `scopes`
-/// or else for all that was granted. `None`: it is not the newest, or the
-/// family lives no more.
-async fn rotate(
-    app: &OAuth,
-    client: &Known,
-    shown: &str,
-    grant_id: GrantId,
-    next: &Token,
-    scopes: Option<ScopeSet>,
-) -> Result<Option<Tokens>, Denied> {
-    let now = app.clock.now();
-    let rotation = Rotation {
-        grant_id,
-        client_id: &client.client.id,
-        old: &secret::hash(shown),
-        successor: next,
-        sealed: grant::seal(shown, next),
-        expires_at: now + grant::REFRESH_LIFETIME,
-        begun_after: begun_after(app, now),
-        now,
-    };
-    let batch = Batch::from(grant::rotate(rotation)).when(client.guard());
-    let effects = match app.db.commit(batch).await {
-        Ok(effects) => effects,
-        Err(DbError::Unexpected { .. }) => return Ok(None),
-        Err(error) => return Err(error.into()),
-    };
-    let row = effects.first().and_then(|effect| effect.rows.first()).ok_or(Error::Internal)?;
-    let rotated = Rotated::read(row)?;
-    let scopes = match scopes {
-        Some(scopes) => scopes,
-        None => narrowed(rotated.scopes, client, None)?,
-    };
-    let subject = Subject { grant_id, user_id: rotated.user_id, client_id: &client.client.id };
-    Ok(Some(tokens(app, &subject, scopes, Some(next.text())).await?))
-}
-
-/// Whom a token speaks for.
-struct Subject<'a> {
-    grant_id: GrantId,
-    user_id: UserId,
-    client_id: &'a str,
-}
-
-async fn tokens(
-    app: &OAuth,
-    subject: &Subject<'_>,
-    scopes: ScopeSet,
-    refresh_token: Option<String>,
-) -> Result<Tokens, Denied> {
-    let issued = app.clock.now().div_euclid(SECOND);
-    let base = app.addresses.base.as_str();
-    let claims = Claims {
-        iss: base.into(),
-        aud: base.into(),
-        sub: subject.user_id,
-        client_id: subject.client_id.into(),
-        scope: scopes.to_string(),
-        jti: app.clock.ordered_id(),
-        iat: issued,
-        exp: issued + TOKEN_LIFETIME,
-        grant: subject.grant_id,
-    };
-    Ok(Tokens {
-        access_token: app.credentials.signing.sign(&app.db, &app.clock, &claims).await?,
-        token_type: "Bearer",
-        expires_in: TOKEN_LIFETIME,
-        refresh_token,
-        scope: scopes.to_string(),
-    })
 }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::*;
-use crate::smtp::connection::MessageSource;
+use crate::smtp::envelope::MessageSource;
 use crate::smtp::{Security, TlsPolicy};
 
 /// Once the greeting is over, each of these in turn.

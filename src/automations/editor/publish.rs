@@ -16,7 +16,7 @@ use crate::automations::names;
 use crate::automations::store::{self as automations, Change, GraphText, NewAutomation};
 use crate::db::{Batch, DbError};
 use crate::error::Error;
-use crate::id::AutomationId;
+use crate::id::{AutomationId, Id};
 use crate::web::{self, ConfirmPage, Form, Layout, PageResult, PathId, Shell};
 use crate::windows::Window;
 
@@ -105,7 +105,7 @@ async fn publish_page(member: &Member<Manage>, work: &Work, status: StatusCode, 
 async fn publish(member: Member<Manage>, id: Result<PathId<AutomationId>, Error>, form: Form) -> PageResult {
     let PathId(id) = id.map_err(|_| gone())?;
     let work = Work::find(&member, id).await?;
-    let accepted = work.accept(&member, &form)?;
+    let accepted = work.accept(&member, &form)?.noting("automation.published", id.uuid(), &work.contents.name);
     let changed =
         "The draft or the automation has changed since you loaded this page. Look at what would be published now.";
     if !work.is_seen(&form) || !work.is_live_seen(&form) {
@@ -210,7 +210,7 @@ async fn ask_to_discard(member: Member<Manage>, id: Result<PathId<AutomationId>,
 async fn discard(member: Member<Manage>, id: Result<PathId<AutomationId>, Error>, form: Form) -> PageResult {
     let PathId(id) = id.map_err(|_| gone())?;
     let work = Work::find(&member, id).await?;
-    let accepted = work.accept(&member, &form)?;
+    let accepted = work.accept(&member, &form)?.noting("draft.discarded", id.uuid(), &work.contents.name);
     let conflict = || Error::Conflict {
         message: "Somebody has edited the draft since you loaded this page. Look at it before you discard it.".into(),
     };

@@ -33,11 +33,11 @@ fn plain(escaped: &str) -> String {
 }
 
 impl Filled {
-    /// The form whose action ends so.
+    /// The form that is sent to an address which ends so; one that searches goes there, too, and is none of these.
     pub fn of(page: &str, action: &str) -> Filled {
         let forms = page.split("<form ").skip(1).map(|form| form.split("</form>").next().expect("a form"));
-        let mut wanted =
-            forms.filter(|form| form.split('>').next().is_some_and(|tag| tag.contains(&format!("{action}\""))));
+        let is_wanted = |tag: &str| tag.contains(&format!("{action}\"")) && tag.contains("method=\"post\"");
+        let mut wanted = forms.filter(|form| form.split('>').next().is_some_and(is_wanted));
         let form = wanted.next().unwrap_or_else(|| panic!("no form for {action}: {page}"));
         let action = attribute(&format!(" {form}"), "action").expect("an action");
         let has_files = form.split('>').next().is_some_and(|tag| tag.contains(" enctype=\"multipart/form-data\""));

@@ -19,6 +19,7 @@ mod app_automations;
 mod as_code;
 mod audience_pages;
 mod audit;
+mod audit_forms;
 mod authorize;
 mod authorize_order;
 mod authorize_store;

@@ -227,7 +227,7 @@ async fn one_of_each(app: &TestApp) -> BTreeMap<&'static str, String> {
         step("wait", "delay", json!({"duration": "1 hour"})),
     ];
     let mail = json!({"from": "a@b.example", "to": "ada@b.example", "subject": "Hi", "html": "<p>Hi</p>"});
-    for (name, path, body) in [
+    for (name, path, mut body) in [
         ("segment", "/segments", json!({"name": "Readers"})),
         ("topic", "/topics", json!({"name": "News", "default_subscription": "opt_in"})),
         ("property", "/contact-properties", json!({"key": "plan", "type": "string"})),
@@ -247,7 +247,6 @@ async fn one_of_each(app: &TestApp) -> BTreeMap<&'static str, String> {
             json!({"name": "Welcome", "steps": steps, "connections": [{"from": "start", "to": "wait"}]}),
         ),
     ] {
-        let mut body = body;
         if name == "broadcast" {
             body["segment_id"] = json!(made["segment"]);
             body["html"] = json!("<p>Hi</p><a href=\"{{{UNSUBSCRIBE_URL}}}\">no more</a>");

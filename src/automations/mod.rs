@@ -17,6 +17,7 @@ mod simulation;
 mod store;
 mod triggers;
 
+mod unread;
 use axum::Router;
 use utoipa_axum::router::OpenApiRouter;
 

@@ -17,7 +17,7 @@ use crate::id::SegmentId;
 use crate::text::{kind, shown};
 
 pub use mail::Mail;
-pub use step::{Action, Exit, Step, exits_of};
+pub use step::{Action, Exit, Step, TEMPLATE_FIELDS, exits_of, fields_of};
 pub use template_wish::TemplateWish;
 
 pub(super) const MOST_STEPS: usize = 150;

@@ -263,7 +263,7 @@ on_both! {
             ("wait_for_event", "condition&way=condition_met", "event_name=paid&timeout=2+days&joint=and&rule_field=event.total&rule_operator=gt\
                 &rule_kind=number&rule_value=5", "Wait for event: paid, at most 2 days, where event.total &#62; 5".to_owned()),
             ("contact_update", "wait_for_event&way=event_received", "first_name_act=set&first_name=%7B%7Bevent.name%7D%7D&last_name_act=empty\
-                &unsubscribed=false&pair_key=plan&pair_kind=variable&pair_value=event.plan", "Update contact".to_owned()),
+                &unsubscribed=false&pair_key=plan&pair_kind=variable&pair_value=event.plan", "Update contact: first name = event.name, last name emptied, unsubscribed = false, plan = event.plan".to_owned()),
             ("add_to_segment", "contact_update&way=default", format!("segment_id={segment}").as_str(), "Add to segment: Friends".to_owned()),
             ("webhook", "add_to_segment&way=default", "url=https%3A%2F%2Fx.test%2F&body=%7B%22a%22%3A1%7D", "Call webhook".to_owned()),
             ("contact_delete", "wait_for_event&way=timeout", "", "Delete contact".to_owned()),

@@ -14,7 +14,7 @@ use super::work::{Work, gone};
 use crate::accounts::{Manage, Member};
 use crate::app::App;
 use crate::automations::graph::Exit;
-use crate::automations::names;
+use crate::automations::names::{self, Offers, Wanted};
 use crate::automations::picture::{self, Names, Picture};
 use crate::error::Error;
 use crate::id::AutomationId;
@@ -210,7 +210,9 @@ async fn show(member: Member<Manage>, id: Result<PathId<AutomationId>, Error>) -
 }
 
 pub async fn edit_page(member: &Member<Manage>, work: &Work, wish: Wish, said: Said) -> PageResult {
-    let names = names::load(&member.app.db, member.workspace_id()).await?;
+    let named = Wanted::in_configs(work.contents.configs());
+    let names = names::load(&member.app.db, member.workspace_id(), &named).await?;
+    let offers = names::offers(&member.app.db, member.workspace_id()).await?;
     let findings = work.findings(member).await?;
     let current = match &wish {
         Wish::Step(key, _) => key.clone(),
@@ -269,7 +271,7 @@ fn notice(member: &Member<Manage>) -> Option<String> {
         .or(member.notice("new", "This is a draft: nothing happens before you publish it."))
 }
 
-fn panel(work: &Work, names: &Names, outline: &Outline<'_>, wish: Wish, is_conflict: bool) -> Panel {
+fn panel(work: &Work, known: (&Names, &Offers), outline: &Outline<'_>, wish: Wish, is_conflict: bool) -> Panel {
     let contents = &work.contents;
     match wish {
         Wish::Settings(typed) => Panel::Settings(typed.unwrap_or_else(|| Box::new(SettingsFields::of(contents)))),
@@ -287,7 +289,7 @@ fn panel(work: &Work, names: &Names, outline: &Outline<'_>, wish: Wish, is_confl
             }
             None => Panel::Settings(Box::new(SettingsFields::of(contents))),
         },
-        Wish::Step(key, typed) => match step_panel(contents, names, outline, &key, typed, is_conflict) {
+        Wish::Step(key, typed) => match step_panel(contents, known, outline, &key, typed, is_conflict) {
             Some(panel) => Panel::Step(Box::new(panel)),
             None => Panel::Settings(Box::new(SettingsFields::of(contents))),
         },
@@ -296,7 +298,7 @@ fn panel(work: &Work, names: &Names, outline: &Outline<'_>, wish: Wish, is_confl
 
 fn step_panel(
     contents: &Contents,
-    names: &Names,
+    (names, offers): (&Names, &Offers),
     outline: &Outline<'_>,
     key: &str,
     typed: Option<TypedStep>,

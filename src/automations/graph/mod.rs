@@ -137,6 +137,11 @@ impl Graph {
         })
     }
 
+    /// What its steps are told.
+    pub fn configs(&self) -> impl Iterator<Item = &Value> {
+        self.steps.iter().map(|step| &step.config)
+    }
+
     /// Whether one of its steps calls the outside.
     pub fn calls_out(&self) -> bool {
         self.steps.iter().any(|step| matches!(step.action, Action::Webhook { .. }))

@@ -22,6 +22,7 @@ mod audit;
 mod authorize;
 mod authorize_order;
 mod authorize_store;
+mod automation_drafts;
 mod automation_editor;
 mod automation_pages;
 mod automations;

@@ -6,6 +6,7 @@ mod editor;
 mod engine;
 mod graph;
 mod names;
+mod outline;
 mod pages;
 mod picture;
 mod routes;
@@ -16,6 +17,7 @@ mod shapes;
 mod simulation;
 mod store;
 mod triggers;
+mod unread;
 
 use axum::Router;
 use utoipa_axum::router::OpenApiRouter;

@@ -8,9 +8,10 @@ use serde_json::json;
 
 use super::automation::{self, ReEntry, Status};
 use super::editor::{self, Unpublished, VersionRow};
-use super::graph::{Exit, Graph, Step};
-use super::names;
-use super::picture::{self, Names, Picture, Traffic};
+use super::graph::Graph;
+use super::names::{self, Wanted};
+use super::outline::{StepLine, lines};
+use super::picture::Picture;
 use super::runs::{COUNTED, RunRow, run_rows, traffic};
 use super::shapes::Item;
 use super::store::{self, NewAutomation, Stored};
@@ -165,17 +166,6 @@ struct AutomationPage {
     code: Call,
 }
 
-/// A step in words, for those who do not see the picture.
-struct StepLine {
-    key: String,
-    label: &'static str,
-    detail: String,
-    /// How many runs are there.
-    visits: String,
-    /// Which way leads where, and how many took it.
-    ways: Vec<(&'static str, String, usize)>,
-}
-
 /// A form with nothing but a button.
 pub struct Act {
     pub action: String,
@@ -209,7 +199,8 @@ async fn read(member: Member<Look>, id: Result<PathId<AutomationId>, Error>) -> 
     let graph = Graph::stored(&stored.steps, &stored.connections).ok_or(Error::Internal)?;
     let Leaf { items, newer, older } = run_rows(&member, id).await?;
     let traffic = traffic(&member, id, stored.listed.version, &graph).await?;
-    let names = names::load(&member.app.db, member.workspace_id()).await?;
+    let named = Wanted::in_configs(graph.configs());
+    let names = names::load(&member.app.db, member.workspace_id(), &named).await?;
     let (versions, older_versions) = editor::version_rows(&member, id).await?;
     let now = member.app.clock.now();
     let draft = editor::has_draft(&member, id).await?.map(|(author, at)| (author, Stamp::ago(at, now)));
@@ -240,7 +231,7 @@ async fn read(member: Member<Look>, id: Result<PathId<AutomationId>, Error>) -> 
         send_window: stored.send_window.as_deref().and_then(Window::stored).map(|window| window.to_string()),
         updated: Stamp::ago(stored.listed.updated_at.0, now),
         picture: Picture::draw(&graph, &names, |_| "").counted(&traffic).zoomed(member.asked("zoom").as_deref()),
-        steps: lines(&graph, &names, &traffic),
+        steps: lines(&graph, &names, Some(&traffic)),
         counted: match traffic.runs {
             0 => "No run has come by here yet.".to_owned(),
             1 => "Counted of the only run of this version.".to_owned(),
@@ -266,19 +257,6 @@ fn re_entry(stored: &str) -> &'static str {
         Some(ReEntry::OneAtATime) => "one at a time for each contact",
         _ => "every time",
     }
-}
-
-fn lines(graph: &Graph, names: &Names, traffic: &Traffic) -> Vec<StepLine> {
-    let way = |at: usize, exit: Exit| {
-        let (from, to) = (graph.step(at)?, graph.step(graph.next(at, exit)?)?);
-        Some((picture::label(exit), to.key.clone(), traffic.taken(&from.key, exit)))
-    };
-    let line = |(at, step): (usize, &Step)| {
-        let (_, label, detail) = picture::described(step.action.type_name(), &step.config, names);
-        let ways = Exit::ALL.into_iter().filter_map(|exit| way(at, exit)).collect();
-        StepLine { key: step.key.clone(), label, detail, visits: traffic.at(&step.key).sentence(), ways }
-    };
-    graph.in_order().map(line).collect()
 }
 
 fn acts<D: Duty>(member: &Member<D>, id: AutomationId, enabled: bool, is_sent: bool) -> Acts {

@@ -11,6 +11,7 @@ use super::automation::{self, ReEntry, Status};
 use super::graph::Graph;
 use super::shapes::{AutomationDetail, Change, Check, Draft, Item, StatusParam, Stopped, Wish};
 use super::store::{self, GraphText, NewAutomation, Stored};
+use super::unread;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::db::DbError;
@@ -46,7 +47,7 @@ pub fn router() -> OpenApiRouter<App> {
 async fn create(caller: Caller, State(app): State<App>, key: Idempotency, body: Body<Wish>) -> Result<Response, Error> {
     let request = key.request(&caller, &app, &body);
     let Wish { name, status, re_entry, exit_on, send_window, steps, connections } = body.read()?;
-    let graph = automation::graph(&steps, &connections)?;
+    let graph = read_graph(&steps, &connections)?;
     if status == Some(Status::Enabled) {
         automation::must_be_sendable(&app.db, caller.workspace_id(), Some(&graph)).await?;
     }
@@ -79,6 +80,8 @@ async fn validate(caller: Caller, State(app): State<App>, body: Body<Draft>) -> 
     caller.confirm().await?;
     let Draft { steps: OrNull(steps), connections: OrNull(connections), send_window } = body.read()?;
     let graph = (&steps.unwrap_or_default(), &connections.unwrap_or_default());
+    unread::warn(graph.0, graph.1)?;
+    unread::warn_of_window("send_window", send_window.as_ref())?;
     let findings = automation::findings(&app.db, caller.workspace_id(), graph, send_window.as_ref()).await?;
     Ok(Json(Check { object: "automation_check", valid: findings.is_empty(), findings }))
 }
@@ -174,6 +177,13 @@ fn wanted(wish: Change) -> Result<store::Change, Error> {
     Ok(change)
 }
 
+/// The graph that a body holds; its caller is told of what nobody reads in it.
+fn read_graph(steps: &Value, connections: &Value) -> Result<Graph, Error> {
+    let graph = automation::graph(steps, connections)?;
+    unread::warn(steps, connections)?;
+    Ok(graph)
+}
+
 fn graph_wanted(steps: Option<Value>, connections: Option<Value>) -> Result<Option<GraphText>, Error> {
     let alone = |sent: &str, missing: &str| {
         Error::invalid(format!(
@@ -184,7 +194,7 @@ fn graph_wanted(steps: Option<Value>, connections: Option<Value>) -> Result<Opti
         (None, None) => Ok(None),
         (Some(_), None) => Err(alone("steps", "connections")),
         (None, Some(_)) => Err(alone("connections", "steps")),
-        (Some(steps), Some(connections)) => Ok(Some(GraphText::from(&automation::graph(&steps, &connections)?))),
+        (Some(steps), Some(connections)) => Ok(Some(GraphText::from(&read_graph(&steps, &connections)?))),
     }
 }
 

@@ -14,7 +14,7 @@ pub use description::{
     one_of as word_schema,
 };
 pub use duration::Duration;
-pub use rule::{DEEPEST, MOST, Rule};
+pub use rule::{DEEPEST, MOST, Rule, fields_of};
 
 /// Names of events are part of paths, so these are generous.
 const LONGEST: usize = 2048;

@@ -2,7 +2,7 @@
 
 use memchr::memmem;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::budget::Budget;
 use super::{Path, Root, Values, excerpt};
@@ -119,6 +119,14 @@ pub struct Evidence {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub found: Option<Value>,
     pub met: bool,
+}
+
+/// What a rule of its type may hold.
+pub fn fields_of(rule: &Map<String, Value>) -> &'static [&'static str] {
+    match rule.get("type").and_then(Value::as_str) {
+        Some("and" | "or") => &["type", "rules"],
+        _ => &["type", "field", "operator", "value"],
+    }
 }
 
 impl Rule {

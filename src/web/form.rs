@@ -164,6 +164,17 @@ impl Form {
         self.text(name).replace("\r\n", "\n")
     }
 
+    /// The values of several fields, of which each may be sent several times; a long form is gone through once for all.
+    pub fn all_of<const MANY: usize>(&self, names: [&str; MANY]) -> [Vec<String>; MANY] {
+        match &self.0 {
+            Typed::Encoded(body) => {
+                let params = Params::parse(body);
+                names.map(|name| params.all(name))
+            }
+            Typed::Parts(_) => names.map(|name| self.all(name)),
+        }
+    }
+
     /// The values of a field that may be sent several times, such as boxes that
     /// were ticked.
     pub fn all(&self, name: &str) -> Vec<String> {

@@ -76,7 +76,7 @@ pub use spool::{Arriving, Spool};
 pub use system::{described as description_routes, routes as system_routes};
 
 pub use system::{ShownDescription, System};
-pub use warnings::{KnownQueries, warn};
+pub use warnings::{KnownQueries, warn, warn_unread};
 pub use workspace_path::{NamedWorkspace, asked as asked_address, below as below_workspace, rest as rest_of_address};
 
 pub use crate::auth::Sender;

@@ -33,10 +33,7 @@ pub(super) fn read_body<T: DeserializeOwned>(fields: Object) -> Result<T, Error>
     UNKNOWN.with_borrow_mut(Vec::clear);
     let read = read(fields)?;
     for Unknown { sent, meant } in UNKNOWN.take() {
-        warnings::warn(|| match meant {
-            Some(meant) => format!("The field `{}` is not known here; did you mean `{meant}`?", shown(&sent)),
-            None => format!("The field `{}` is not known here.", shown(&sent)),
-        })?;
+        warnings::warn(|| warnings::unknown_field(&shown(&sent), meant))?;
     }
     Ok(read)
 }

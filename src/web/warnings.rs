@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use axum::response::Response;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::lookalike::is_like;
 use super::query::Params;
@@ -98,6 +98,26 @@ pub fn warn(sentence: impl FnOnce() -> String) -> Result<(), Error> {
         Ok(())
     });
     said.unwrap_or(Ok(()))
+}
+
+/// What is said of a field that nobody reads; `path` leads to it.
+pub(super) fn unknown_field(path: &str, meant: Option<&str>) -> String {
+    match meant {
+        Some(meant) => format!("The field `{path}` is not known here; did you mean `{meant}`?"),
+        None => format!("The field `{path}` is not known here."),
+    }
+}
+
+/// Warns of the fields of an object that nobody reads; `path` leads to the object. For what is not read into a type,
+/// which notes them by itself.
+pub fn warn_unread(path: &str, fields: &Map<String, Value>, known: &[&str]) -> Result<(), Error> {
+    for sent in fields.keys().filter(|sent| !known.contains(&sent.as_str())) {
+        warn(|| {
+            let meant = known.iter().find(|known| is_like(sent, known) && !fields.contains_key(**known));
+            unknown_field(&format!("{path}.{}", shown(sent)), meant.copied())
+        })?;
+    }
+    Ok(())
 }
 
 /// The names of the parameters that the queries of each route may hold, by method and path.

@@ -138,6 +138,9 @@ impl std::fmt::Display for Window {
 }
 
 impl Window {
+    /// What it is given as.
+    pub const FIELDS: [&str; 3] = ["days", "from", "until"];
+
     /// Reads what stands within something else. `Err` says what is wrong with it.
     pub fn parse(given: &Value) -> Result<Window, String> {
         Window::deserialize(given).map_err(|error| error.to_string())

@@ -9,22 +9,22 @@ use crate::graphs::{automation, body};
 use crate::harness::{Answer, TestApp, on_both};
 
 /// Somebody at an automation.
-struct Desk {
-    app: TestApp,
-    key: String,
-    cookie: String,
-    path: String,
+pub struct Desk {
+    pub app: TestApp,
+    pub key: String,
+    pub cookie: String,
+    pub path: String,
     /// What its page said last, of which the forms are sent.
-    shown: String,
+    pub shown: String,
 }
 
-fn within<'a>(text: &'a str, before: &str, after: &str) -> &'a str {
+pub fn within<'a>(text: &'a str, before: &str, after: &str) -> &'a str {
     text.split(before).nth(1).and_then(|rest| rest.split(after).next()).unwrap_or_else(|| panic!("no {before}: {text}"))
 }
 
 impl Desk {
     /// With an automation that a program has made.
-    async fn new(app: TestApp) -> Desk {
+    pub async fn new(app: TestApp) -> Desk {
         let key = app.full_key().await;
         let id = automation(&app, &key, body("Welcome")).await;
         Desk::at(app, key, format!("/automations/{id}")).await
@@ -52,12 +52,12 @@ impl Desk {
         desk
     }
 
-    async fn look(&mut self, query: &str) -> &str {
+    pub async fn look(&mut self, query: &str) -> &str {
         self.shown = page(&self.app, &self.cookie, &format!("{}/edit{query}", self.path)).await;
         &self.shown
     }
 
-    async fn send(&self, act: &str, fields: &str) -> Answer {
+    pub async fn send(&self, act: &str, fields: &str) -> Answer {
         let action = format!("/edit/{act}");
         let path = format!("{}{action}", self.path);
         // Every form on the page carries the same.
@@ -66,7 +66,7 @@ impl Desk {
     }
 
     /// Sends a form, and looks at the page that follows.
-    async fn edit(&mut self, act: &str, fields: &str) -> &str {
+    pub async fn edit(&mut self, act: &str, fields: &str) -> &str {
         let answer = self.send(act, fields).await;
         assert_eq!(answer.status, 303, "{act} {fields}: {}", answer.text());
         let next = answer.location().strip_prefix("/dashboard").expect("a page").to_owned();
@@ -74,7 +74,7 @@ impl Desk {
         &self.shown
     }
 
-    async fn publish(&self, fields: &str) -> Answer {
+    pub async fn publish(&self, fields: &str) -> Answer {
         let asked = page(&self.app, &self.cookie, &format!("{}/edit/publish", self.path)).await;
         let hidden = hidden(&asked, "/edit/publish");
         post(&self.app, &self.cookie, &format!("{}/edit/publish", self.path), &format!("{hidden}&{fields}")).await
@@ -87,7 +87,16 @@ impl Desk {
         assert_eq!(sent.status, 202, "{}", sent.text());
     }
 
-    async fn live(&self) -> Value {
+    /// The draft as it is kept.
+    pub async fn draft(&self) -> Value {
+        let newest = "SELECT s.contents FROM automation_drafts d JOIN automation_draft_snapshots s
+                      ON s.automation_id = d.automation_id AND s.position = d.position";
+        let rows = self.app.store.rows(newest).await;
+        let text = rows.into_iter().flatten().flatten().next().expect("a draft");
+        serde_json::from_str(&text).expect("JSON")
+    }
+
+    pub async fn live(&self) -> Value {
         self.app.get(&self.path).key(&self.key).send().await.json()
     }
 }
@@ -263,7 +272,7 @@ on_both! {
             ("wait_for_event", "condition&way=condition_met", "event_name=paid&timeout=2+days&joint=and&rule_field=event.total&rule_operator=gt\
                 &rule_kind=number&rule_value=5", "Wait for event: paid, at most 2 days, where event.total &#62; 5".to_owned()),
             ("contact_update", "wait_for_event&way=event_received", "first_name_act=set&first_name=%7B%7Bevent.name%7D%7D&last_name_act=empty\
-                &unsubscribed=false&pair_key=plan&pair_kind=variable&pair_value=event.plan", "Update contact".to_owned()),
+                &unsubscribed=false&pair_key=plan&pair_kind=variable&pair_value=event.plan", "Update contact: first name = event.name, last name emptied, unsubscribed = false, plan = event.plan".to_owned()),
             ("add_to_segment", "contact_update&way=default", format!("segment_id={segment}").as_str(), "Add to segment: Friends".to_owned()),
             ("webhook", "add_to_segment&way=default", "url=https%3A%2F%2Fx.test%2F&body=%7B%22a%22%3A1%7D", "Call webhook".to_owned()),
             ("contact_delete", "wait_for_event&way=timeout", "", "Delete contact".to_owned()),

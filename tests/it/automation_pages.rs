@@ -6,6 +6,7 @@ use serde_json::json;
 use crate::graphs::{automation, body, link, trigger};
 use crate::harness::{Answer, TestApp, on_both};
 use crate::runs::{Scene, branching, failing};
+use crate::templates::make;
 
 /// Makes the owner and tells the cookie of his session.
 pub async fn owner(app: &TestApp) -> String {
@@ -110,6 +111,66 @@ on_both! {
             let answer = app.get(format!("/dashboard{path}/versions/{wrong}")).header("cookie", &cookie).send().await;
             assert_eq!(answer.status, 404, "{wrong}");
         }
+    }
+
+    async fn steps_are_told_whole_and_by_names_wherever_a_graph_is_shown(app: TestApp) {
+        let key = app.full_key().await;
+        // Neither is among those that forms offer: one is not published, the other fills itself.
+        let template = make(&app, &key, json!({"name": "Autumn greetings", "alias": "autumn", "html": "<p>Hi</p>"})).await;
+        let filter = json!({"type": "rule", "field": "contact.unsubscribed", "operator": "eq", "value": false});
+        let segment = app.post("/segments").key(&key).json(json!({"name": "All who read", "filter": filter})).send().await.json();
+        let segment = segment["id"].as_str().expect("an id").to_owned();
+        let wait = json!({"event_name": "paid", "timeout": "1 day",
+            "filter_rule": {"type": "rule", "field": "event.total", "operator": "gte", "value": 5}});
+        let change = json!({"last_name": null, "properties": {"plan": {"var": "event.plan"}, "note": "n".repeat(80)}});
+        let step = |key: &str, kind: &str, config: serde_json::Value| json!({"key": key, "type": kind, "config": config});
+        let steps = json!([
+            trigger(), step("w", "wait_for_event", wait), step("u", "contact_update", change),
+            step("a", "add_to_segment", json!({"segment_id": segment})),
+            step("m", "send_email", json!({"template": {"id": template.to_uppercase()}})),
+            step("n", "send_email", json!({"template": {"id": "autumn"}})), step("g", "send_email", json!({"template": {"id": "gone"}})),
+        ]);
+        let received = json!({"from": "w", "to": "u", "type": "event_received"});
+        let connections = json!([link("start", "w"), received, link("u", "a"), link("a", "m"), link("m", "n"), link("n", "g")]);
+        let scene = Scene::new(app, (steps, connections)).await;
+        let run = scene.run(json!({})).await;
+        let (app, cookie) = (&scene.app, owner(&scene.app).await);
+        let path = format!("/automations/{}", scene.automation);
+        let whole = [
+            "paid, at most 1 day, where event.total ≥ 5".to_owned(),
+            format!("last name emptied, plan = event.plan, note = {}", "n".repeat(80)),
+            "All who read".to_owned(), "Autumn greetings".to_owned(), "gone".to_owned(),
+        ];
+        for (path, before) in [
+            (path.clone(), "<summary>The steps in words</summary>"),
+            (format!("{path}/versions/1"), "<summary>The steps in words</summary>"),
+            (format!("{path}/runs/{run}"), "<table class=\"stack times\""),
+            (format!("{path}/edit"), "<h2 id=\"outline\">"),
+        ] {
+            let page = page(app, &cookie, &path).await;
+            let (picture, words) = page.split_once(before).expect("the steps in words");
+            for told in &whole {
+                assert!(words.contains(told) && picture.contains(told), "{path}, {told}: {page}");
+            }
+            assert!(!words.to_lowercase().contains(&template), "{path}: a name stands for the id");
+            assert_eq!(words.matches("Autumn greetings").count(), 2, "by id and by alias");
+            assert!(picture.contains("…</text>"), "a box is short: {page}");
+        }
+        let next = json!({"steps": [trigger()], "connections": []});
+        assert_eq!(app.patch(&path).key(&scene.key).json(next).send().await.status, 200);
+        let compared = page(app, &cookie, &format!("{path}/versions/1..2")).await;
+        for told in &whole {
+            assert!(compared.contains(told), "{told}: {compared}");
+        }
+    }
+
+    async fn the_list_of_runs_keeps_itself_up_to_date(app: TestApp) {
+        let scene = Scene::new(app, branching()).await;
+        let run = scene.run(json!({"plan": "pro"})).await;
+        let cookie = owner(&scene.app).await;
+        let one = page(&scene.app, &cookie, &format!("/automations/{}", scene.automation)).await;
+        let (_, list) = one.split_once("<div id=\"run-list\" data-refresh=\"5\">").expect("a part that refreshes itself");
+        assert!(list.split("</div>\n</section>").next().is_some_and(|list| list.contains(&run)), "{one}");
     }
 
     async fn a_person_enables_stops_copies_and_deletes(app: TestApp) {

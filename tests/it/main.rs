@@ -23,6 +23,7 @@ mod audit_forms;
 mod authorize;
 mod authorize_order;
 mod authorize_store;
+mod automation_drafts;
 mod automation_editor;
 mod automation_pages;
 mod automations;

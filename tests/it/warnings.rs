@@ -5,6 +5,7 @@ use std::io::Read;
 use flate2::read::GzDecoder;
 use serde_json::{Value, json};
 
+use crate::graphs::{link, trigger};
 use crate::harness::{Answer, BASE, Req, TestApp, on_both};
 
 fn warnings(answer: &Answer) -> Vec<&str> {
@@ -46,6 +47,72 @@ on_both! {
         let batch = json!([{"event": "a", "email": "a@b.example", "data": {}}]);
         let batch = app.post("/events/send/batch").key(&key).json(batch).send().await;
         assert_eq!((batch.status, warnings(&batch).len()), (202, 1));
+    }
+
+    async fn issue_15_a_field_within_steps_rules_and_connections_is_told_by_its_path(app: TestApp) {
+        let key = app.full_key().await;
+        let leaf = |more: Value| {
+            let mut rule = json!({"type": "rule", "field": "event.a", "operator": "exists"});
+            rule.as_object_mut().expect("fields").extend(more.as_object().expect("fields").clone());
+            rule
+        };
+        let mail = |more: Value| {
+            let mut config = json!({"from": "a@b.example", "subject": "Hi", "text": "x"});
+            config.as_object_mut().expect("fields").extend(more.as_object().expect("fields").clone());
+            config
+        };
+        let window = json!({"from": "09:00", "until": "17:00", "tz": "Europe/Berlin"});
+        for (kind, config, told) in [
+            ("wait_for_event", json!({"event_name": "x", "timout": "3 days"}), vec!["timout` is not known here; did you mean `timeout`?"]),
+            ("wait_for_event", json!({"event_name": "x", "timeout": "3 days", "timout": 1, "filter_rule": leaf(json!({"vaule": 1}))}), vec![
+                "timout` is not known here.", "filter_rule.vaule` is not known here; did you mean `value`?",
+            ]),
+            ("condition", json!({"type": "and", "rules": [leaf(json!({})), {"type": "or", "field": "x", "rules": [leaf(json!({"not": true}))]}]}), vec![
+                "rules[1].field` is not known here.", "rules[1].rules[0].not` is not known here.",
+            ]),
+            ("condition", leaf(json!({"value": null})), vec![]),
+            ("delay", json!({"duration": "1 day", "durations": "2 days"}), vec!["durations` is not known here."]),
+            ("send_email", mail(json!({"replyTo": "c@d.example"})), vec!["replyTo` is not known here; did you mean `reply_to`?"]),
+            ("send_email", mail(json!({"send_window": window})), vec!["send_window.tz` is not known here."]),
+            ("send_email", json!({"template": {"id": "welcome", "variable": {}, "variables": {"data": 1}}}), vec!["template.variable` is not known here."]),
+            ("contact_update", json!({"first_name": "A", "phone": "1", "properties": {"payload": 1}}), vec!["phone` is not known here."]),
+            ("webhook", json!({"url": "https://x.test/", "body": {"data": 1}, "method": "PUT"}), vec!["method` is not known here."]),
+            ("exit", json!({"reason": "done"}), vec!["reason` is not known here."]),
+        ] {
+            let whole = json!({"steps": [trigger(), {"key": "s", "type": kind, "config": config}], "connections": [link("start", "s")]});
+            let told: Vec<String> = told.into_iter().map(|words| format!("The field `steps[1].config.{words}")).collect();
+            let check = app.post("/automations/validate").key(&key).json(whole.clone()).send().await;
+            assert_eq!((check.status, warnings(&check)), (200, told.iter().map(String::as_str).collect()), "{whole}");
+            let fields: Vec<_> = check.json().as_object().expect("an object").keys().cloned().collect();
+            assert_eq!(fields, ["object", "valid", "findings"], "the answer stays");
+            let refused = strict(app.post("/automations/validate").key(&key).json(whole.clone())).send().await;
+            match told.first() {
+                Some(first) => assert_eq!(&refused.refused(422, "validation_error"), first, "{whole}"),
+                None => assert_eq!(refused.status, 200, "{whole}"),
+            }
+        }
+        let graph = json!({
+            "steps": [{"key": "start", "type": "trigger", "confg": {}, "config": {"event_name": "x", "eventName": "y"}}, {"key": "s", "type": "exit"}],
+            "connections": [{"from": "start", "to": "s", "typ": "default"}],
+        });
+        let all = [
+            "The field `steps[0].confg` is not known here.",
+            "The field `steps[0].config.eventName` is not known here.",
+            "The field `connections[0].typ` is not known here; did you mean `type`?",
+        ];
+        let mut named = graph.clone();
+        named["name"] = json!("a");
+        strict(app.post("/automations").key(&key).json(named.clone())).send().await.refused(422, "validation_error");
+        assert_eq!(app.count("automations").await, 0, "nothing was made");
+        let made = app.post("/automations").key(&key).json(named).send().await;
+        assert_eq!((made.status, warnings(&made)), (201, all.to_vec()));
+        let path = format!("/automations/{}", made.json()["id"].as_str().expect("an id"));
+        let refused = strict(app.patch(&path).key(&key).json(graph.clone())).send().await;
+        assert_eq!(refused.refused(422, "validation_error"), all[0]);
+        let changed = app.patch(&path).key(&key).json(graph).send().await;
+        assert_eq!((changed.status, warnings(&changed)), (200, all.to_vec()));
+        let kept = app.get(&path).key(&key).send().await.json();
+        assert_eq!(kept["steps"][0]["config"], json!({"event_name": "x"}), "what nobody reads is not kept");
     }
 
     async fn issue_15_a_parameter_that_nobody_reads_is_told(app: TestApp) {

@@ -17,7 +17,7 @@ use crate::automations::graph::Exit;
 use crate::db::DbError;
 use crate::error::Error;
 use crate::id::AutomationId;
-use crate::web::{BODY_LIMIT, Form, PageResult, PathId};
+use crate::web::{BODY_LIMIT, Form, LongForm, PageResult, PathId};
 
 type Id = Result<PathId<AutomationId>, Error>;
 
@@ -136,15 +136,15 @@ fn typed_step(form: &Form) -> TypedStep {
     TypedStep { key: form.text("key"), key_error: None, typed: Typed::of_form(form), flaws: Flaws::new(), json: None }
 }
 
-fn lost_step(form: &Form) -> Refused {
-    let sentence = format!("The step `{}` is gone: somebody has removed it.", named(form));
-    refused(Wish::Settings(None), Said::refused(sentence))
+/// `typed` is what was typed for the step, which the page shows.
+fn lost_step(form: &Form, typed: Wish) -> Refused {
+    refused(typed, Said::refused(format!("The step `{}` is gone: somebody has removed it.", named(form))))
 }
 
-async fn step(member: Member<Manage>, id: Id, form: Form) -> PageResult {
+async fn step(member: Member<Manage>, id: Id, form: LongForm) -> PageResult {
     let typed = |_: &Work| Wish::Step(named(&form), Some(typed_step(&form)));
     let make = |work: &Work| {
-        let Some(step) = work.contents.step(&named(&form)) else { return Err(lost_step(&form)) };
+        let Some(step) = work.contents.step(&named(&form)) else { return Err(lost_step(&form, typed(work))) };
         let mut typed = typed_step(&form);
         let mut contents = work.contents.clone();
         let flaws = match typed.typed.config(&step.kind, &step.config) {
@@ -167,7 +167,7 @@ async fn step(member: Member<Manage>, id: Id, form: Form) -> PageResult {
 }
 
 /// The configuration of a step as JSON, for what its form cannot say.
-async fn json(member: Member<Manage>, id: Id, form: Form) -> PageResult {
+async fn json(member: Member<Manage>, id: Id, form: LongForm) -> PageResult {
     let text = values::lines(&form.text("config"));
     let shown = |work: &Work, error: Option<String>| {
         let key = named(&form);
@@ -182,7 +182,7 @@ async fn json(member: Member<Manage>, id: Id, form: Form) -> PageResult {
         Wish::Step(key, Some(typed))
     };
     let make = |work: &Work| {
-        let Some(step) = work.contents.step(&named(&form)) else { return Err(lost_step(&form)) };
+        let Some(step) = work.contents.step(&named(&form)) else { return Err(lost_step(&form, shown(work, None))) };
         let config = match serde_json::from_str::<Value>(&text) {
             Ok(config @ Value::Object(_)) => config,
             Ok(_) => {
@@ -206,9 +206,9 @@ async fn json(member: Member<Manage>, id: Id, form: Form) -> PageResult {
 
 async fn add(member: Member<Manage>, id: Id, form: Form) -> PageResult {
     let (after, exit) = (form.text("after"), way(&form).unwrap_or(Exit::Default));
-    let here = |_: &Work| Wish::Add(after.clone(), exit);
+    let chosen = form.text("type");
+    let here = |_: &Work| Wish::Add(after.clone(), exit, chosen.clone());
     let make = |work: &Work| {
-        let chosen = form.text("type");
         let Some(kind) = KINDS.iter().find(|kind| kind.word == chosen) else {
             return Err(refused(here(work), Said::refused("Choose what the new step does.")));
         };

@@ -85,21 +85,7 @@ impl DraftStep {
     /// What it is called, and what it is about, in one line.
     pub fn sentence(&self, names: &Names) -> String {
         let (_, label, detail) = picture::described(&self.kind, &self.config, names);
-        let mut sentence = label.to_owned();
-        if !detail.is_empty() {
-            sentence = format!("{sentence}: {detail}");
-        }
-        if self.kind == "wait_for_event" {
-            if let Some(timeout) = self.config.get("timeout").filter(|timeout| !timeout.is_null()) {
-                let timeout = timeout.as_str().map_or_else(|| format!("{timeout} seconds"), str::to_owned);
-                sentence.push_str(&format!(", at most {timeout}"));
-            }
-            let rule = self.config.get("filter_rule").map(picture::rule_in_words).unwrap_or_default();
-            if !rule.is_empty() {
-                sentence.push_str(&format!(", where {rule}"));
-            }
-        }
-        sentence
+        if detail.is_empty() { label.to_owned() } else { format!("{label}: {detail}") }
     }
 }
 
@@ -110,6 +96,11 @@ impl Contents {
 
     fn step_mut(&mut self, key: &str) -> Option<&mut DraftStep> {
         self.steps.iter_mut().find(|step| step.key == key)
+    }
+
+    /// What its steps are told.
+    pub fn configs(&self) -> impl Iterator<Item = &Value> {
+        self.steps.iter().map(|step| &step.config)
     }
 
     pub fn trigger(&self) -> Option<&DraftStep> {

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::typed::{Flaws, Typed};
 use super::values::{self, Row};
+use crate::automations::names::Offers;
 use crate::automations::picture::{self, Names};
 use crate::windows::Day;
 
@@ -116,7 +117,12 @@ const OR_VARIABLE: &str = "Text, or one variable such as {{contact.first_name}}.
 
 impl Fields {
     /// The form for a step that has this configuration, with what was typed into it.
-    pub fn new(kind: &str, config: &Value, typed: &Typed, names: &Names, flaws: &Flaws) -> Fields {
+    pub fn new(
+        (kind, config): (&str, &Value),
+        typed: &Typed,
+        flaws: &Flaws,
+        (names, offers): (&Names, &Offers),
+    ) -> Fields {
         let input = |name: &'static str, label, hint, look| Input {
             name,
             label,
@@ -174,7 +180,7 @@ impl Fields {
                         "template",
                         "Template",
                         "For a mail made of a template.",
-                        templates(names, typed.one("template")),
+                        templates((names, offers), typed.one("template")),
                     ),
                     input(
                         "from",
@@ -209,7 +215,7 @@ impl Fields {
             }
             "add_to_segment" => {
                 let chosen = typed.one("segment_id");
-                let look = listed(&names.segments, (chosen, names.segment(chosen)), "Choose a segment");
+                let look = listed(&offers.segments, (chosen, names.segment(chosen)), "Choose a segment");
                 vec![input("segment_id", "Segment", "Segments that fill themselves take nobody else.", look)]
             }
             "webhook" => vec![
@@ -231,8 +237,8 @@ impl Fields {
     }
 }
 
-fn templates(names: &Names, chosen: &str) -> Look {
-    listed(&names.templates, (chosen, names.template(chosen)), "Choose a template")
+fn templates((names, offers): (&Names, &Offers), chosen: &str) -> Look {
+    listed(&offers.templates, (chosen, names.template(chosen)), "Choose a template")
 }
 
 /// A choice among what is known, and what is chosen even if it is not.

@@ -12,7 +12,7 @@ use crate::accounts::{Duty, Manage, Member};
 use crate::app::App;
 use crate::automations::automation::{self, AutomationName, ExitEvent, ReEntry, Status};
 use crate::automations::graph::Graph;
-use crate::automations::names;
+use crate::automations::names::{self, Wanted};
 use crate::automations::store::{self as automations, Change, GraphText, NewAutomation};
 use crate::db::{Batch, DbError};
 use crate::error::Error;
@@ -69,7 +69,6 @@ async fn ask_to_publish(member: Member<Manage>, id: Result<PathId<AutomationId>,
 }
 
 async fn publish_page(member: &Member<Manage>, work: &Work, status: StatusCode, trouble: Option<String>) -> PageResult {
-    let names = names::load(&member.app.db, member.workspace_id()).await?;
     let findings = work.findings(member).await?;
     let mut after = work.contents.clone();
     // As it will be kept: so that nothing shows as changed that nobody touched.
@@ -77,7 +76,12 @@ async fn publish_page(member: &Member<Manage>, work: &Work, status: StatusCode, 
         after.steps = serde_json::from_value(graph.steps_json()).map_err(|_| Error::Internal)?;
     }
     let differences = match &work.live {
-        Some(live) => difference::between(&published(live)?, &after, &names),
+        Some(live) => {
+            let before = published(live)?;
+            let named = Wanted::in_configs(before.configs().chain(after.configs()));
+            let names = names::load(&member.app.db, member.workspace_id(), &named).await?;
+            difference::between(&before, &after, &names)
+        }
         None => Vec::new(),
     };
     let live = work.live_version();

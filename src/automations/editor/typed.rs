@@ -54,8 +54,8 @@ type Essence = (HashMap<&'static str, Vec<String>>, Vec<Row>, Vec<[String; 3]>);
 
 impl Typed {
     pub fn of_form(form: &Form) -> Typed {
-        let all = NAMES.into_iter().map(|name| (name, form.all(name).iter().map(|text| values::lines(text)).collect()));
-        Typed(all.filter(|(_, all): &(_, Vec<String>)| !all.is_empty()).collect())
+        let all = NAMES.into_iter().zip(form.all_of(NAMES)).filter(|(_, all)| !all.is_empty());
+        Typed(all.map(|(name, all)| (name, all.iter().map(|text| values::lines(text)).collect())).collect())
     }
 
     /// All of it, to be copied.

@@ -15,7 +15,8 @@ use crate::accounts::{Duty, Look, Manage, Member};
 use crate::app::App;
 use crate::automations::automation::{self, Status};
 use crate::automations::graph::Graph;
-use crate::automations::names;
+use crate::automations::names::{self, Wanted};
+use crate::automations::outline::{StepLine, lines};
 use crate::automations::picture::Picture;
 use crate::automations::store::{self as automations, Change, GraphText, Stored};
 use crate::db::DbError;
@@ -84,6 +85,7 @@ struct VersionPage {
     created: Stamp,
     event_name: String,
     picture: Picture,
+    steps: Vec<StepLine>,
     /// What would differ from what is in force.
     differences: Vec<Difference>,
     in_flight: String,
@@ -115,10 +117,11 @@ async fn show(member: Member<Look>, path: VersionPath) -> PageResult {
     }
     let (live, found) = find(&member, path).await?;
     let id = live.listed.id;
-    let names = names::load(&member.app.db, member.workspace_id()).await?;
     let graph = Graph::stored(&found.steps, &found.connections).ok_or(Error::Internal)?;
     let before = published(&live)?;
     let after = Contents { steps: read(&found.steps)?, connections: read(&found.connections)?, ..before.clone() };
+    let named = Wanted::in_configs(before.configs().chain(after.configs()));
+    let names = names::load(&member.app.db, member.workspace_id(), &named).await?;
     let mut hidden = member.hidden(&purpose(id, found.version));
     hidden.push(("live".into(), live.listed.version.to_string()));
     let content = VersionPage {
@@ -130,6 +133,7 @@ async fn show(member: Member<Look>, path: VersionPath) -> PageResult {
         created: Stamp::new(found.created_at),
         event_name: found.event_name,
         picture: Picture::draw(&graph, &names, |_| "").zoomed(member.asked("zoom").as_deref()),
+        steps: lines(&graph, &names, None),
         differences: difference::between(&before, &after, &names),
         in_flight: in_flight(&member, id).await?,
         action: member.address(&format!("/automations/{id}/versions/{}/restore", found.version)),
@@ -164,12 +168,14 @@ async fn compare(member: &Member<Look>, from: VersionPath, to: VersionPath) -> P
     let (live, from) = find(member, from).await?;
     let (_, to) = find(member, to).await?;
     let (id, base) = (live.listed.id, published(&live)?);
-    let names = names::load(&member.app.db, member.workspace_id()).await?;
     let contents = |one: &StoredVersion| -> Result<Contents, Error> {
         Ok(Contents { steps: read(&one.steps)?, connections: read(&one.connections)?, ..base.clone() })
     };
     let address = |version: &str| member.address(&format!("/automations/{id}/versions/{version}"));
-    let differences = difference::between(&contents(&from)?, &contents(&to)?, &names);
+    let (before, after) = (contents(&from)?, contents(&to)?);
+    let named = Wanted::in_configs(before.configs().chain(after.configs()));
+    let names = names::load(&member.app.db, member.workspace_id(), &named).await?;
+    let differences = difference::between(&before, &after, &names);
     let turned = address(&format!("{}..{}", to.version, from.version));
     let link = |one: StoredVersion| VersionLink {
         href: address(&one.version.to_string()),

@@ -14,7 +14,7 @@ use super::work::{Work, gone};
 use crate::accounts::{Manage, Member};
 use crate::app::App;
 use crate::automations::graph::Exit;
-use crate::automations::names;
+use crate::automations::names::{self, Offers, Wanted};
 use crate::automations::picture::{self, Names, Picture};
 use crate::error::Error;
 use crate::id::AutomationId;
@@ -28,7 +28,8 @@ pub fn router() -> Router<App> {
 pub enum Wish {
     Settings(Option<Box<SettingsFields>>),
     Step(String, Option<TypedStep>),
-    Add(String, Exit),
+    /// After which step, by which of its ways, and the type that was chosen.
+    Add(String, Exit, String),
 }
 
 /// What somebody typed into the form of a step that was not saved.
@@ -136,13 +137,26 @@ struct EditPage {
 }
 
 impl EditPage {
-    /// Where a step, or a place for one, is chosen.
+    /// Where a step, or a place for one, is chosen. The picture stays as large as it is.
     fn step_href(&self, key: &str) -> String {
-        format!("{}?step={}#panel", self.address, encoded(key))
+        format!("{}?step={}{}#panel", self.address, encoded(key), self.size())
     }
 
     fn plus_href(&self, after: &str, way: &str) -> String {
-        format!("{}?after={}&way={way}#panel", self.address, encoded(after))
+        format!("{}?after={}&way={way}{}#panel", self.address, encoded(after), self.size())
+    }
+
+    fn size(&self) -> String {
+        self.picture.zoom.name().map(|name| format!("&zoom={name}")).unwrap_or_default()
+    }
+
+    /// Where the size of the picture is chosen, up to its name. What stands beside the steps stays.
+    fn sizes_href(&self) -> String {
+        match &self.panel {
+            Panel::Settings(_) => format!("{}?", self.address),
+            Panel::Step(step) => format!("{}?step={}&", self.address, encoded(&step.saved_key)),
+            Panel::Add(add) => format!("{}?after={}&way={}&", self.address, encoded(&add.after), add.way),
+        }
     }
 
     fn place(&self, key: &str, exit: &Exit) -> String {
@@ -194,8 +208,8 @@ struct AddPanel {
     after: String,
     way: &'static str,
     place: String,
-    /// Word, label, what it does.
-    kinds: Vec<(&'static str, &'static str, &'static str)>,
+    /// Word, label, what it does, and whether it was chosen.
+    kinds: Vec<(&'static str, &'static str, &'static str, bool)>,
 }
 
 async fn show(member: Member<Manage>, id: Result<PathId<AutomationId>, Error>) -> PageResult {
@@ -203,14 +217,19 @@ async fn show(member: Member<Manage>, id: Result<PathId<AutomationId>, Error>) -
     let work = Work::find(&member, id).await?;
     let wish = match (member.asked("step"), member.asked("after"), member.asked("way")) {
         (Some(key), _, _) => Wish::Step(key, None),
-        (_, Some(after), way) => Wish::Add(after, way.and_then(|way| Exit::parse(&way)).unwrap_or(Exit::Default)),
+        (_, Some(after), way) => {
+            let exit = way.and_then(|way| Exit::parse(&way)).unwrap_or(Exit::Default);
+            Wish::Add(after, exit, String::new())
+        }
         _ => Wish::Settings(None),
     };
     edit_page(&member, &work, wish, Said::NOTHING).await
 }
 
 pub async fn edit_page(member: &Member<Manage>, work: &Work, wish: Wish, said: Said) -> PageResult {
-    let names = names::load(&member.app.db, member.workspace_id()).await?;
+    let named = Wanted::in_configs(work.contents.configs());
+    let names = names::load(&member.app.db, member.workspace_id(), &named).await?;
+    let offers = names::offers(&member.app.db, member.workspace_id()).await?;
     let findings = work.findings(member).await?;
     let current = match &wish {
         Wish::Step(key, _) => key.clone(),
@@ -247,12 +266,12 @@ pub async fn edit_page(member: &Member<Manage>, work: &Work, wish: Wish, said: S
         hidden: work.hidden(member),
         findings: findings.len(),
         whole: findings.iter().filter(|finding| finding.step.is_none()).map(|one| one.sentence()).collect(),
-        picture: described.picture,
+        picture: described.picture.zoomed(member.asked("zoom").as_deref()),
         box_names: described.names,
         outline: outline.pieces(),
         loose: outline.loose(),
         events: names::event_names(&member.app.db, member.workspace_id()).await?,
-        panel: panel(work, &names, &outline, wish, said.status == StatusCode::CONFLICT),
+        panel: panel(work, (&names, &offers), &outline, wish, said.status == StatusCode::CONFLICT),
     };
     Ok(web::page(said.status, &content))
 }
@@ -269,11 +288,11 @@ fn notice(member: &Member<Manage>) -> Option<String> {
         .or(member.notice("new", "This is a draft: nothing happens before you publish it."))
 }
 
-fn panel(work: &Work, names: &Names, outline: &Outline<'_>, wish: Wish, is_conflict: bool) -> Panel {
+fn panel(work: &Work, known: (&Names, &Offers), outline: &Outline<'_>, wish: Wish, is_conflict: bool) -> Panel {
     let contents = &work.contents;
     match wish {
         Wish::Settings(typed) => Panel::Settings(typed.unwrap_or_else(|| Box::new(SettingsFields::of(contents)))),
-        Wish::Add(after, exit) => match contents.step(&after).filter(|step| step.exits().contains(&exit)) {
+        Wish::Add(after, exit, chosen) => match contents.step(&after).filter(|step| step.exits().contains(&exit)) {
             Some(step) => {
                 let is_open = contents.next(&step.key, exit).is_none();
                 let fits = |word: &str| is_open || !crate::automations::graph::exits_of(word).is_empty();
@@ -282,12 +301,12 @@ fn panel(work: &Work, names: &Names, outline: &Outline<'_>, wish: Wish, is_confl
                     place: outline::place(&step.key, exit),
                     after,
                     way: exit.as_str(),
-                    kinds: kinds.map(|kind| (kind.word, kind.label, kind.does)).collect(),
+                    kinds: kinds.map(|kind| (kind.word, kind.label, kind.does, kind.word == chosen)).collect(),
                 })
             }
             None => Panel::Settings(Box::new(SettingsFields::of(contents))),
         },
-        Wish::Step(key, typed) => match step_panel(contents, names, outline, &key, typed, is_conflict) {
+        Wish::Step(key, typed) => match step_panel(contents, known, outline, &key, typed, is_conflict) {
             Some(panel) => Panel::Step(Box::new(panel)),
             None => Panel::Settings(Box::new(SettingsFields::of(contents))),
         },
@@ -296,7 +315,7 @@ fn panel(work: &Work, names: &Names, outline: &Outline<'_>, wish: Wish, is_confl
 
 fn step_panel(
     contents: &Contents,
-    names: &Names,
+    (names, offers): (&Names, &Offers),
     outline: &Outline<'_>,
     key: &str,
     typed: Option<TypedStep>,
@@ -331,7 +350,7 @@ fn step_panel(
         sentence: step.sentence(names),
         key: Field { value: typed.key, error: typed.key_error },
         findings: outline.findings(key),
-        fields: Fields::new(&step.kind, &step.config, &typed.typed, names, &typed.flaws),
+        fields: Fields::new((step.kind.as_str(), &step.config), &typed.typed, &typed.flaws, (names, offers)),
         json: Field { value: json, error: json_error },
         saved,
         previous: contents.leading_to(key).map(|link| link.from.clone()).collect(),

@@ -206,6 +206,9 @@ impl ToSchema for Step {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use super::super::fields_of;
     use super::*;
 
     #[test]
@@ -227,6 +230,16 @@ mod tests {
                 let parsed = Step::parse("a", word, example.as_object().expect("an object"));
                 assert_eq!(parsed.map(|step| step.action.type_name()), Ok(word), "{example}");
             }
+        }
+        for kind in kinds() {
+            let word = kind.word;
+            let schema = serde_json::to_value(kind.schema().1).expect("JSON");
+            let config = &schema["properties"]["config"];
+            let choices = config["anyOf"].as_array().cloned().unwrap_or_else(|| vec![config.clone()]);
+            let fields = |one: &Value| one["properties"].as_object().map(|all| all.keys().cloned().collect::<Vec<_>>());
+            let described: BTreeSet<String> = choices.iter().filter_map(fields).flatten().collect();
+            let known = fields_of(word).unwrap_or_default().iter().map(|name| (*name).to_owned()).collect();
+            assert_eq!(described, known, "what is described of {word} is what is read");
         }
         let unknown = Step::parse("a", "nothing", &serde_json::Map::new()).expect_err("unknown");
         assert!(kinds().iter().all(|kind| unknown.contains(kind.word)), "{unknown}");

@@ -17,7 +17,7 @@ use crate::id::SegmentId;
 use crate::text::{kind, shown};
 
 pub use mail::Mail;
-pub use step::{Action, Exit, Step, exits_of};
+pub use step::{Action, Exit, Step, TEMPLATE_FIELDS, exits_of, fields_of};
 pub use template_wish::TemplateWish;
 
 pub(super) const MOST_STEPS: usize = 150;
@@ -135,6 +135,11 @@ impl Graph {
             named: template_wish::named(&step.config),
             variables: step.config.pointer("/template/variables").and_then(Value::as_object),
         })
+    }
+
+    /// What its steps are told.
+    pub fn configs(&self) -> impl Iterator<Item = &Value> {
+        self.steps.iter().map(|step| &step.config)
     }
 
     /// Whether one of its steps calls the outside.

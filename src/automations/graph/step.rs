@@ -93,6 +93,28 @@ pub fn exits_of(type_name: &str) -> &'static [Exit] {
     }
 }
 
+/// What the configuration of a step of this type may hold: of a condition, the fields of its rule are told by `rules`.
+pub fn fields_of(type_name: &str) -> Option<&'static [&'static str]> {
+    let known: &[&str] = match type_name {
+        "trigger" => &["event_name"],
+        "delay" => &["duration"],
+        "wait_for_event" => &["event_name", "timeout", "filter_rule"],
+        "send_email" => &["template", "from", "subject", "reply_to", "html", "text", "send_window"],
+        "contact_update" => &CONTACT_FIELDS,
+        "add_to_segment" => &["segment_id"],
+        "webhook" => &["url", "body"],
+        "contact_delete" | "exit" => &[],
+        _ => return None,
+    };
+    Some(known)
+}
+
+/// What a step may change of a contact.
+const CONTACT_FIELDS: [&str; 4] = ["first_name", "last_name", "unsubscribed", "properties"];
+
+/// What a step says of a template.
+pub const TEMPLATE_FIELDS: [&str; 2] = ["id", "variables"];
+
 /// One step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
@@ -262,10 +284,9 @@ impl<'a> Config<'a> {
     }
 
     fn contact_update(&self) -> Result<Value, String> {
-        let names = ["first_name", "last_name", "unsubscribed", "properties"];
         let mut kept = Map::new();
         // Here null is a value: it empties a field.
-        for (name, value) in self.0.iter().filter(|(name, _)| names.contains(&name.as_str())) {
+        for (name, value) in self.0.iter().filter(|(name, _)| CONTACT_FIELDS.contains(&name.as_str())) {
             if name == "properties" && !value.is_object() && !value.is_null() {
                 return Err(format!("`properties` must be an object, but is {}", kind(value)));
             }
@@ -273,7 +294,8 @@ impl<'a> Config<'a> {
             kept.insert(name.clone(), value.clone());
         }
         if kept.is_empty() {
-            return Err(format!("needs at least one of {}", names.map(|name| format!("`{name}`")).join(", ")));
+            let names = CONTACT_FIELDS.map(|name| format!("`{name}`")).join(", ");
+            return Err(format!("needs at least one of {names}"));
         }
         Ok(Value::Object(kept))
     }

@@ -101,13 +101,30 @@ fn every_kind_of_step_has_words_of_its_own() {
     let id = "00000000-0000-7000-8000-000000000001";
     for (kind, config, label, detail) in [
         ("wait_for_event", json!({"event_name": "paid"}), "Wait for event", "paid"),
+        (
+            "wait_for_event",
+            json!({"event_name": "paid", "timeout": "3 days",
+                "filter_rule": {"type": "rule", "field": "event.total", "operator": "gt", "value": 5}}),
+            "Wait for event",
+            "paid, at most 3 days, where event.total > 5",
+        ),
+        ("wait_for_event", json!({"event_name": "paid", "timeout": 90}), "Wait for event", "paid, at most 90 seconds"),
+        ("delay", json!({"duration": "1"}), "Wait", "1 second"),
+        ("delay", json!({"duration": "1 day 2h"}), "Wait", "1 day 2h"),
         ("send_email", json!({"template": {"id": "t"}}), "Send e-mail", "t"),
         ("send_email", json!({"from": "a@b.co", "subject": "Hi", "text": "T"}), "Send e-mail", "Hi"),
         (
             "contact_update",
             json!({"first_name": "A", "unsubscribed": true}),
             "Update contact",
-            "first_name, unsubscribed",
+            "first name = A, unsubscribed = true",
+        ),
+        (
+            "contact_update",
+            json!({"last_name": null, "unsubscribed": null, "first_name": {"var": "event.name"},
+                "properties": {"plan": {"var": "event.plan"}, "note": "", "seats": 3, "trial": null}}),
+            "Update contact",
+            "first name = event.name, last name emptied, plan = event.plan, note = \"\", seats = 3, trial emptied",
         ),
         ("contact_delete", json!({}), "Delete contact", ""),
         ("add_to_segment", json!({"segment_id": id}), "Add to segment", id),

@@ -1,5 +1,7 @@
 //! Steps and rules in words.
 
+use std::collections::HashMap;
+
 use serde_json::Value;
 
 #[cfg(test)]
@@ -8,23 +10,20 @@ use crate::automations::graph::Step;
 /// What things that steps name by their ids are called.
 #[derive(Debug, Clone, Default)]
 pub struct Names {
-    /// Ids and names.
-    pub segments: Vec<(String, String)>,
-    /// Ids and names.
-    pub templates: Vec<(String, String)>,
-    /// Aliases of templates, and their names.
-    pub aliases: Vec<(String, String)>,
+    /// Names of segments by their ids.
+    pub segments: HashMap<String, String>,
+    /// Names of templates by what steps call them: an id or an alias.
+    pub templates: HashMap<String, String>,
 }
 
 impl Names {
     /// What the template with this id or alias is called.
     pub fn template(&self, named: &str) -> String {
-        let mut known = self.templates.iter().chain(&self.aliases);
-        known.find(|(one, _)| one == named).map_or(named, |(_, name)| name).to_owned()
+        self.templates.get(named).map_or(named, String::as_str).to_owned()
     }
 
     pub fn segment(&self, id: &str) -> String {
-        self.segments.iter().find(|(one, _)| one == id).map_or(id, |(_, name)| name).to_owned()
+        self.segments.get(id).map_or(id, String::as_str).to_owned()
     }
 }
 
@@ -33,19 +32,19 @@ pub fn words(step: &Step) -> (&'static str, &'static str, String) {
     described(step.action.type_name(), &step.config, &Names::default())
 }
 
-/// The icon of a step of this type, what it is called, and what it is about.
+/// The icon of a step of this type, what it is called, and all that it is about.
 pub fn described(kind: &str, config: &Value, names: &Names) -> (&'static str, &'static str, String) {
     let text = |path: &str| config.pointer(path).map(plain).unwrap_or_default();
     match kind {
         "trigger" => ("event", "Event", text("/event_name")),
-        "delay" => ("clock", "Wait", text("/duration")),
+        "delay" => ("clock", "Wait", span(config.get("duration"))),
         "condition" => ("branch", "Condition", rule_in_words(config)),
-        "wait_for_event" => ("hourglass", "Wait for event", text("/event_name")),
+        "wait_for_event" => ("hourglass", "Wait for event", wait(config)),
         "send_email" => match text("/template/id") {
             id if id.is_empty() => ("mail", "Send e-mail", text("/subject")),
             id => ("mail", "Send e-mail", names.template(&id)),
         },
-        "contact_update" => ("person", "Update contact", keys(config)),
+        "contact_update" => ("person", "Update contact", changes(config)),
         "contact_delete" => ("cross", "Delete contact", String::new()),
         "add_to_segment" => ("tag", "Add to segment", names.segment(&text("/segment_id"))),
         "webhook" => ("globe", "Call webhook", text("/url")),
@@ -54,9 +53,42 @@ pub fn described(kind: &str, config: &Value, names: &Names) -> (&'static str, &'
     }
 }
 
-fn keys(config: &Value) -> String {
-    let fields = config.as_object().map(|fields| fields.keys().cloned().collect::<Vec<_>>());
-    fields.unwrap_or_default().join(", ")
+/// What is waited for, how long at most, and which of such events count.
+fn wait(config: &Value) -> String {
+    let timeout = span(config.get("timeout"));
+    let rule = config.get("filter_rule").map(rule_in_words).unwrap_or_default();
+    let parts =
+        [("", config.get("event_name").map(plain).unwrap_or_default()), ("at most ", timeout), ("where ", rule)];
+    let said = parts.into_iter().filter(|(_, part)| !part.is_empty());
+    said.map(|(word, part)| format!("{word}{part}")).collect::<Vec<_>>().join(", ")
+}
+
+/// A duration as it was given: in words, or as bare seconds.
+fn span(given: Option<&Value>) -> String {
+    let given = given.map(plain).unwrap_or_default();
+    let is_bare = !given.is_empty() && given.bytes().all(|byte| byte.is_ascii_digit());
+    match given.as_str() {
+        "1" => "1 second".to_owned(),
+        _ if is_bare => format!("{given} seconds"),
+        _ => given,
+    }
+}
+
+/// What a contact is given, field by field and property by property.
+fn changes(config: &Value) -> String {
+    let none = serde_json::Map::new();
+    let properties = config.get("properties").and_then(Value::as_object).unwrap_or(&none);
+    let own = [("first_name", "first name"), ("last_name", "last name"), ("unsubscribed", "unsubscribed")];
+    let own = own.into_iter().filter_map(|(key, name)| Some((name, config.get(key)?)));
+    // What is null is emptied; but whether somebody wants no mail stays as it is then.
+    let own = own.filter(|(name, value)| *name != "unsubscribed" || !value.is_null());
+    let all = own.chain(properties.iter().map(|(name, value)| (name.as_str(), value)));
+    let told = |(name, value): (&str, &Value)| match value {
+        Value::Null => format!("{name} emptied"),
+        Value::String(text) if text.is_empty() => format!("{name} = \"\""),
+        value => format!("{name} = {}", plain(value)),
+    };
+    all.map(told).collect::<Vec<_>>().join(", ")
 }
 
 /// A value as people read it: text without its quotes, a variable as its path.

@@ -31,6 +31,11 @@ impl Zoom {
         SIZES.into_iter().map(move |(name, word, size)| (name, word, size == chosen))
     }
 
+    /// As addresses name it; none, where they need not.
+    pub fn name(self) -> Option<&'static str> {
+        self.choices().find(|(_, _, is_chosen)| *is_chosen && self != Zoom::default()).map(|(name, _, _)| name)
+    }
+
     /// The look of the picture: one that was not made larger or smaller may shrink on a narrow screen.
     pub fn look(self) -> &'static str {
         match self.0 {
@@ -54,11 +59,11 @@ mod tests {
         let chosen = |asked: Option<&str>| {
             let zoom = Zoom::parse(asked);
             let found: Vec<&str> = zoom.choices().filter(|one| one.2).map(|one| one.0).collect();
-            (found, zoom.of(300), zoom.look())
+            (found, zoom.of(300), zoom.look(), zoom.name())
         };
-        assert_eq!(chosen(None), (vec!["100"], 300, ""));
-        assert_eq!(chosen(Some("150")), (vec!["150"], 450, "sized"));
-        assert_eq!(chosen(Some("fit")), (vec!["fit"], 300, "fit"));
-        assert_eq!(chosen(Some("100000")), (vec!["100"], 300, ""));
+        assert_eq!(chosen(None), (vec!["100"], 300, "", None));
+        assert_eq!(chosen(Some("150")), (vec!["150"], 450, "sized", Some("150")));
+        assert_eq!(chosen(Some("fit")), (vec!["fit"], 300, "fit", Some("fit")));
+        assert_eq!(chosen(Some("100000")), (vec!["100"], 300, "", None));
     }
 }

@@ -15,9 +15,9 @@ use super::store::{self, Named, Stored};
 use crate::accounts::{Duty, Look, Manage, Member};
 use crate::app::App;
 use crate::automations::graph::Graph;
-use crate::automations::names;
+use crate::automations::names::{self, Wanted};
 use crate::automations::pages::Act;
-use crate::automations::picture::{Picture, Traffic};
+use crate::automations::picture::{self, Names, Picture, Traffic};
 use crate::automations::store as automations;
 use crate::clock::Clock;
 use crate::contacts::ContactLink;
@@ -86,8 +86,9 @@ pub async fn run_rows<D: Duty>(member: &Member<D>, automation_id: AutomationId) 
     Ok(page.leaf(runs, &member.address(&format!("/automations/{automation_id}")), |run| run.id))
 }
 
-/// How many of the newest runs are counted at the steps of their automation.
-pub const COUNTED: i64 = 500;
+/// How many of the newest runs are counted at the steps of their automation: each is read whole, and so many take the
+/// store some ten milliseconds.
+pub const COUNTED: i64 = 2000;
 
 /// Where the newest runs of a version are, and which ways they took.
 pub async fn traffic<D: Duty>(
@@ -132,6 +133,8 @@ struct RunPage {
 struct StepRow {
     key: String,
     kind: &'static str,
+    /// What it is about, in words.
+    about: String,
     status: Badge,
     started: Option<Stamp>,
     ended: Option<Stamp>,
@@ -148,7 +151,7 @@ struct StepRow {
 }
 
 impl StepRow {
-    fn new(step: StepRecord, member: &Member<Look>, run: &RunPath) -> StepRow {
+    fn new(step: StepRecord, member: &Member<Look>, run: &RunPath, about: String) -> StepRow {
         let (mail, drop, send) = match step.mail {
             Some(StepMail::Queued(id, state)) => {
                 (Some((member.address(&format!("/emails/{id}")), state.as_str())), None, None)
@@ -168,6 +171,7 @@ impl StepRow {
             status: Badge::of(step.status),
             key: step.key,
             kind: step.kind,
+            about,
             started: step.started_at.map(|at| Stamp::exact(at.0)),
             ended: step.completed_at.map(|at| Stamp::exact(at.0)),
             output: step.output.as_ref().map(told),
@@ -207,7 +211,8 @@ async fn read(member: Member<Look>, id: Result<RunPath, Error>) -> PageResult {
     let status = record.listed.status.as_str();
     let automation: Option<automations::Stored> =
         member.query(automations::by_id(member.workspace_id(), id.automation)).await?;
-    let names = names::load(&member.app.db, member.workspace_id()).await?;
+    let named = Wanted::in_configs(record.graph.configs());
+    let names = names::load(&member.app.db, member.workspace_id(), &named).await?;
     let content = RunPage {
         layout: member.layout(),
         shell: member.shell("/automations"),
@@ -242,9 +247,22 @@ async fn read(member: Member<Look>, id: Result<RunPath, Error>) -> PageResult {
         version: record.version,
         event_name: record.event_name,
         payload: record.payload.as_ref().map(told),
-        steps: record.steps.into_iter().map(|step| StepRow::new(step, &member, &id)).collect(),
+        steps: record
+            .steps
+            .into_iter()
+            .map(|step| {
+                let about = about(&record.graph, &step.key, &names);
+                StepRow::new(step, &member, &id, about)
+            })
+            .collect(),
     };
     Ok(web::page(StatusCode::OK, &content))
+}
+
+/// What a step is about.
+fn about(graph: &Graph, key: &str, names: &Names) -> String {
+    let step = graph.in_order().map(|(_, step)| step).find(|step| step.key == key);
+    step.map(|step| picture::described(step.action.type_name(), &step.config, names).2).unwrap_or_default()
 }
 
 fn address_of<D: Duty>(member: &Member<D>, id: &RunPath) -> String {

@@ -16,6 +16,7 @@ mod incoming;
 mod line;
 mod links;
 mod own_mail;
+mod page_history;
 mod page_one;
 mod page_send;
 mod page_share;

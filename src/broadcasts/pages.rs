@@ -164,6 +164,10 @@ struct ProgressShown {
     recipients: i64,
     ended: i64,
     sentence: String,
+    /// How many are put off, and the first of them until when.
+    put_off: Option<(i64, Stamp)>,
+    /// What is said behind that.
+    more: String,
     counts: Vec<(&'static str, i64)>,
     /// Links that were clicked, and how often, by people.
     links: Vec<(String, i64)>,
@@ -203,15 +207,12 @@ impl From<Progress> for ProgressShown {
         if let Some(seconds) = progress.seconds_left {
             sentence += &format!(" About {} left.", duration(seconds));
         }
-        if let Some(at) = progress.next_at {
-            let until = Stamp::exact(at.0).text;
-            sentence += &format!(" {} are put off, the first of them until {until} UTC.", progress.put_off);
-        }
+        let mut more = String::new();
         if let Some(why) = &progress.waits_for {
-            sentence += &format!(" Some wait: {why}.");
+            more += &format!(" Some wait: {why}.");
         }
         if done.opens + done.clicks > 0 {
-            sentence += &format!(
+            more += &format!(
                 " People opened it {} times and clicked {} times; machines opened it {} times and clicked {} times.",
                 done.opens - done.machine_opens,
                 done.clicks - done.machine_clicks,
@@ -223,6 +224,8 @@ impl From<Progress> for ProgressShown {
             recipients: progress.recipients,
             ended: progress.recipients - counts.waiting(),
             sentence,
+            put_off: progress.next_at.map(|at| (progress.put_off, Stamp::exact(at.0).with_zone())),
+            more,
             counts: all.into_iter().filter(|(_, count)| *count > 0).collect(),
             links: progress
                 .engagement

@@ -80,10 +80,25 @@ impl Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = BroadcastBounceType)]
-enum BounceType {
+pub enum BounceType {
     Permanent,
     Transient,
     Undetermined,
+}
+
+impl BounceType {
+    /// By its name, as the API has it.
+    pub fn named(word: &str) -> Option<BounceType> {
+        serde_json::from_value(word.into()).ok()
+    }
+}
+
+/// The states of those who are wanted. What a server refused for a while is tried again: a bounce is for good.
+pub fn wanted_states(kind: Option<Kind>, bounce_type: Option<BounceType>) -> &'static [MailState] {
+    match bounce_type {
+        Some(BounceType::Transient | BounceType::Undetermined) => &[],
+        None | Some(BounceType::Permanent) => kind.map_or(&MailState::ALL[..], Kind::states),
+    }
 }
 
 /// Which recipients are wanted.
@@ -148,10 +163,8 @@ async fn list(
     Newest(page): Newest,
 ) -> JsonResult<List<Item>> {
     let email_id = find(&caller, id).await?.email_id();
-    // What a server refused for a while is tried again: a bounce is for good.
-    let is_none = matches!(wish.bounce_type, Some(BounceType::Transient | BounceType::Undetermined));
     let wanted = Wanted {
-        states: if is_none { &[] } else { wish.kind.map_or(&MailState::ALL[..], Kind::states) },
+        states: wanted_states(wish.kind, wish.bounce_type),
         address: wish.email.as_deref().unwrap_or_default(),
         is_unsubscribed: wish.kind == Some(Kind::Unsubscribed),
         until: None,

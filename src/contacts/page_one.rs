@@ -53,7 +53,9 @@ struct OnePage {
 struct Verdict {
     look: &'static str,
     word: &'static str,
-    sentence: String,
+    /// Since when the address is suppressed, and why.
+    suppressed: Option<(&'static str, Stamp)>,
+    sentence: &'static str,
 }
 
 struct SegmentRow {
@@ -154,7 +156,7 @@ pub async fn page<D: Duty>(
 async fn verdict<D: Duty>(member: &Member<D>, contact: &Contact) -> Result<Verdict, Error> {
     let key = email_key(&contact.email);
     let suppressed: Option<(String, i64)> = member.query(store::suppression(member.workspace_id(), &key)).await?;
-    let verdict = |look, word, sentence: &str| Verdict { look, word, sentence: sentence.to_owned() };
+    let verdict = |look, word, sentence| Verdict { look, word, suppressed: None, sentence };
     Ok(match suppressed {
         Some((origin, at)) => {
             let why = match origin.as_str() {
@@ -162,7 +164,8 @@ async fn verdict<D: Duty>(member: &Member<D>, contact: &Contact) -> Result<Verdi
                 "complaint" => "The person complained about mail",
                 _ => "Somebody put this address on the list",
             };
-            verdict("bad", "Suppressed", &format!("{why} on {}. It gets no mail at all.", Stamp::new(at).text))
+            let suppressed = Some((why, Stamp::new(at)));
+            Verdict { suppressed, ..verdict("bad", "Suppressed", "It gets no mail at all.") }
         }
         None if contact.unsubscribed => {
             verdict("off", "Unsubscribed", "No broadcasts and no mail about topics. Transactional mail still arrives.")

@@ -30,7 +30,7 @@ pub struct Group {
 from_row!(Group { period, domain, email_id = None, broadcast_id, counts });
 
 /// What one row of an answer is about; the earliest comes first.
-type Place = (Option<i64>, Option<String>, Option<EmailId>, Option<BroadcastId>);
+pub type Place = (Option<i64>, Option<String>, Option<EmailId>, Option<BroadcastId>);
 
 /// The metrics of one period, domain, mail or broadcast.
 #[derive(Serialize, ToSchema)]
@@ -97,6 +97,11 @@ impl Breakdown {
         ids.sort();
         ids.dedup();
         ids
+    }
+
+    /// What was counted, by what it is about.
+    pub fn into_counts(self) -> BTreeMap<Place, Counts> {
+        self.rows
     }
 
     pub fn rows(self, metrics: &[Metric], domains: &Domains, broadcasts: &[(BroadcastId, String)]) -> Vec<DataRow> {

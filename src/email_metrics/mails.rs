@@ -11,7 +11,7 @@ use super::breakdown::Group;
 use super::counts::{Counted, Counts};
 use super::period;
 use super::query::Question;
-use crate::auth::Caller;
+use crate::auth::Actor;
 use crate::clock::first_id_at;
 use crate::db::{DbError, Row, Sql, among, from_row, statements};
 use crate::error::Error;
@@ -84,25 +84,22 @@ struct Found {
 from_row!(Found { id, at, domain, recipients });
 
 /// What happened to the mails that are asked for.
-pub async fn groups(caller: &Caller, question: &Question) -> Result<Vec<Group>, Error> {
-    let (workspace_id, (since, until)) = (caller.workspace_id(), question.span());
+pub async fn groups(actor: &dyn Actor, question: &Question) -> Result<Vec<Group>, Error> {
+    let (workspace_id, (since, until)) = (actor.workspace_id(), question.span());
     let (mails, received) = match &question.email_ids {
         Some(ids) => {
             let rows: Vec<EmailId> = ids.iter().flat_map(|id| [*id, parts_of(*id).0]).collect();
-            let rows = caller.read(|| named(workspace_id, json_array(rows.iter().copied()))).await?;
-            (
-                of_named(ids, &rows)?,
-                caller.read(|| named_received(workspace_id, json_array(ids.iter().copied()))).await?,
-            )
+            let rows = actor.read(|| named(workspace_id, json_array(rows.iter().copied()))).await?;
+            (of_named(ids, &rows)?, actor.read(|| named_received(workspace_id, json_array(ids.iter().copied()))).await?)
         }
         None => {
-            let mut rows = caller.read(|| newest(workspace_id, since, until)).await?;
-            rows.extend(caller.read(|| newest_broadcasts(workspace_id, since, until)).await?);
+            let mut rows = actor.read(|| newest(workspace_id, since, until)).await?;
+            rows.extend(actor.read(|| newest_broadcasts(workspace_id, since, until)).await?);
             let found = rows.iter().map(Found::read).collect::<Result<_, _>>()?;
-            (of_newest(found), caller.read(|| newest_received(workspace_id, since, until)).await?)
+            (of_newest(found), actor.read(|| newest_received(workspace_id, since, until)).await?)
         }
     };
-    let rows = caller.read(|| histories(workspace_id, json_array(mails.keys().copied()))).await?;
+    let rows = actor.read(|| histories(workspace_id, json_array(mails.keys().copied()))).await?;
     if rows.len() as i64 > MOST_EVENTS {
         let message = "More happened to these mails than can be told at once. Narrow the dates or name fewer mails.";
         return Err(Error::InvalidParameter { message: message.into() });
@@ -110,7 +107,7 @@ pub async fn groups(caller: &Caller, question: &Question) -> Result<Vec<Group>, 
     let mut told = Told::of(&mails, &rows)?;
     let busy = told.busy();
     if !busy.is_empty() {
-        told.add_visits(&caller.read(|| visits(Value::from(busy.clone()).to_string())).await?)?;
+        told.add_visits(&actor.read(|| visits(Value::from(busy.clone()).to_string())).await?)?;
     }
     received.iter().try_for_each(|row| told.add_received(row))?;
     told.groups.retain(|(at, _)| (since..until).contains(at));

@@ -10,6 +10,7 @@ mod mails;
 mod metric;
 mod pages;
 mod period;
+mod plot;
 mod query;
 mod routes;
 mod store;

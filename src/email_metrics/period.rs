@@ -7,7 +7,7 @@ use jiff::{Timestamp, ToSpan, Zoned};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::clock::MINUTE;
+use crate::clock::{HOUR, MINUTE};
 use crate::text::words;
 
 const QUARTER: i64 = 15 * MINUTE;
@@ -37,6 +37,18 @@ impl Granularity {
         self.start(&at).map_or(moment, |start| start.timestamp().as_microsecond())
     }
 
+    /// When the one behind that begins which begins at a moment.
+    pub fn next(self, start: i64, zone: &TimeZone) -> Option<i64> {
+        let date = Timestamp::from_microsecond(start).ok()?.to_zoned(zone.clone()).date();
+        let next = match self {
+            Granularity::Hourly => return start.checked_add(HOUR),
+            Granularity::Daily => date.tomorrow(),
+            Granularity::Weekly => date.checked_add(7.days()),
+            Granularity::Monthly => date.first_of_month().checked_add(1.month()),
+        };
+        Some(next.ok()?.to_zoned(zone.clone()).ok()?.timestamp().as_microsecond())
+    }
+
     fn start(self, at: &Zoned) -> Option<Zoned> {
         let start_of = |date: Date| date.to_zoned(at.time_zone().clone()).ok();
         match self {
@@ -53,6 +65,16 @@ impl Granularity {
             Granularity::Monthly => start_of(at.date().first_of_month()),
         }
     }
+}
+
+/// When the first of so many days of a zone begins, the last of which is under way.
+pub fn first_of_days(days: i64, now: i64, zone: &TimeZone) -> i64 {
+    let first = || {
+        let today = Timestamp::from_microsecond(now).ok()?.to_zoned(zone.clone()).date();
+        let first = today.checked_sub((days - 1).days()).ok()?;
+        Some(first.to_zoned(zone.clone()).ok()?.timestamp().as_microsecond())
+    };
+    first().unwrap_or(now)
 }
 
 /// A moment as it is written: a date, a date and a time, or that with its offset. A date is the
@@ -99,6 +121,23 @@ mod tests {
         ] {
             assert_eq!(start(granularity, moment, name), expected, "{granularity} of {moment} in {name}");
         }
+    }
+
+    #[test]
+    fn each_period_is_followed_by_the_next_also_where_clocks_are_set() {
+        use Granularity::{Daily, Hourly, Monthly, Weekly};
+        for (granularity, start, expected) in [
+            (Hourly, "2026-10-25T00:00:00Z", "2026-10-25T01:00:00.000000Z"),
+            (Daily, "2026-03-28T23:00:00Z", "2026-03-29T22:00:00.000000Z"),
+            (Weekly, "2026-03-22T23:00:00Z", "2026-03-29T22:00:00.000000Z"),
+            (Monthly, "2026-02-28T23:00:00Z", "2026-03-31T22:00:00.000000Z"),
+        ] {
+            let start = start.parse::<Timestamp>().expect("a moment").as_microsecond();
+            let next = granularity.next(start, &zone("Europe/Berlin")).map(rfc3339);
+            assert_eq!(next.as_deref(), Some(expected), "{granularity}");
+        }
+        let now = "2026-03-30T22:30:00Z".parse::<Timestamp>().expect("a moment").as_microsecond();
+        assert_eq!(rfc3339(first_of_days(3, now, &zone("Europe/Berlin"))), "2026-03-28T23:00:00.000000Z");
     }
 
     #[test]

@@ -73,7 +73,7 @@ pub enum Dimension {
 words!(Dimension: ALL, parse { Period = "period", Domain = "domain", Email = "email", Broadcast = "broadcast" });
 
 /// The same, checked.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Question {
     pub start: i64,
     pub end: i64,
@@ -102,6 +102,16 @@ impl Question {
         if is_by_day { Period::Day } else { Period::Quarter }
     }
 
+    /// When each of the periods begins that the span touches.
+    pub fn periods(&self) -> Vec<i64> {
+        let first = self.granularity.start_of(self.start, &self.zone);
+        let next = |at: &i64| {
+            let next = self.granularity.next(*at, &self.zone)?;
+            (next > *at && next < self.end).then_some(next)
+        };
+        std::iter::successors(Some(first), next).collect()
+    }
+
     /// From the first quarter-hour on, up to the end.
     pub fn span(&self) -> (i64, i64) {
         (period::quarter_of(self.start), self.end)
@@ -109,6 +119,22 @@ impl Question {
 }
 
 impl Params {
+    /// Of a form, in which an empty field says nothing, told apart by these.
+    pub fn of_form(typed: impl Fn(&str) -> String, dimensions: String) -> Params {
+        let given = |name: &str| Some(typed(name).trim().to_owned()).filter(|text| !text.is_empty());
+        Params {
+            start_date: given("start_date"),
+            end_date: given("end_date"),
+            timezone: given("timezone"),
+            granularity: given("granularity"),
+            metrics: None,
+            dimensions: Some(dimensions),
+            domain_id: given("domain_id"),
+            email_id: given("email_id"),
+            broadcast_id: given("broadcast_id"),
+        }
+    }
+
     pub fn read(self, now: i64) -> Result<Question, Error> {
         let zone = match &self.timezone {
             None => TimeZone::UTC,

@@ -17,7 +17,7 @@ use super::period::Granularity;
 use super::query::{Dimension, Params, Question};
 use super::store::{self, Apart, Domains, Which};
 use crate::app::App;
-use crate::auth::Caller;
+use crate::auth::{Actor, Caller};
 use crate::clock::Time;
 use crate::error::Error;
 use crate::id::{Id, json_array};
@@ -62,10 +62,7 @@ pub struct Answer {
 async fn read(caller: Caller, State(app): State<App>, Query(params): Query<Params>) -> JsonResult<Answer> {
     let question = params.read(app.clock.now())?;
     let domains = domains(&caller, &question).await?;
-    let names = question
-        .domain_ids
-        .as_ref()
-        .map(|ids| domains.iter().filter(|(id, _)| ids.contains(id)).map(|(_, name)| name.clone()).collect::<Vec<_>>());
+    let names = names(&question, &domains);
     let (totals, data) = match question.dimensions.is_empty() && !question.is_of_mails() {
         true => (totals(&caller, &question, names.as_deref()).await?, None),
         false => {
@@ -102,19 +99,26 @@ async fn domains(caller: &Caller, question: &Question) -> Result<Domains, Error>
     Ok(store::named(&caller.read(|| store::domains(caller.workspace_id())).await?)?)
 }
 
-fn which<'a>(caller: &Caller, question: &'a Question, domains: Option<&'a [String]>) -> Which<'a> {
-    let (workspace_id, span) = (caller.workspace_id(), question.span());
+/// Of the domains that are asked for.
+pub fn names(question: &Question, domains: &Domains) -> Option<Vec<String>> {
+    let ids = question.domain_ids.as_ref()?;
+    Some(domains.iter().filter(|(id, _)| ids.contains(id)).map(|(_, name)| name.clone()).collect())
+}
+
+fn which<'a>(actor: &dyn Actor, question: &'a Question, domains: Option<&'a [String]>) -> Which<'a> {
+    let (workspace_id, span) = (actor.workspace_id(), question.span());
     Which { workspace_id, span, domains, broadcasts: question.broadcast_ids.as_deref() }
 }
 
-async fn totals(caller: &Caller, question: &Question, domains: Option<&[String]>) -> Result<Counts, Error> {
-    let rows = caller.read(|| store::totals_of(&which(caller, question, domains))).await?;
+async fn totals(actor: &dyn Actor, question: &Question, domains: Option<&[String]>) -> Result<Counts, Error> {
+    let rows = actor.read(|| store::totals_of(&which(actor, question, domains))).await?;
     Ok(Counts::read(rows.first().ok_or(Error::Internal)?)?)
 }
 
-async fn groups(caller: &Caller, question: &Question, domains: Option<&[String]>) -> Result<Vec<Group>, Error> {
+/// What was counted, as far apart as is asked for.
+pub async fn groups(actor: &dyn Actor, question: &Question, domains: Option<&[String]>) -> Result<Vec<Group>, Error> {
     if question.is_of_mails() {
-        let mut groups = mails::groups(caller, question).await?;
+        let mut groups = mails::groups(actor, question).await?;
         groups.retain(|group| domains.is_none_or(|domains| domains.contains(&group.domain)));
         return Ok(groups);
     }
@@ -123,8 +127,8 @@ async fn groups(caller: &Caller, question: &Question, domains: Option<&[String]>
         by_domain: question.by(Dimension::Domain),
         by_broadcast: question.by(Dimension::Broadcast),
     };
-    let which = which(caller, question, domains);
-    let rows = caller.read(|| store::grouped(&which, &apart, MOST_GROUPS + 1)).await?;
+    let which = which(actor, question, domains);
+    let rows = actor.read(|| store::grouped(&which, &apart, MOST_GROUPS + 1)).await?;
     if rows.len() as i64 > MOST_GROUPS {
         return Err(too_many());
     }

@@ -130,6 +130,9 @@ statements! {
         /// Names of broadcasts, whose ids are JSON.
         pub(super) fn broadcasts(workspace_id: WorkspaceId, ids: String) = among!(
             "SELECT id, name FROM broadcasts WHERE workspace_id = $1 AND id", ids "$2", "");
+        /// Those that can be chosen.
+        pub(super) fn newest_broadcasts(workspace_id: WorkspaceId) = Sql::both(
+            "SELECT id, name FROM broadcasts WHERE workspace_id = $1 ORDER BY id DESC LIMIT 100");
         fn delete_some(workspace_id: WorkspaceId, ids: String) = among!(
             "DELETE FROM email_count_deltas WHERE workspace_id = $1 AND id", ids "$2", "");
     }

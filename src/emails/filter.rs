@@ -1,10 +1,26 @@
 //! Which mails a list shows.
 
+use uuid::Uuid;
+
 use super::state::State;
 use super::store;
 use crate::db::{Sql, Stmt, statements};
 use crate::id::WorkspaceId;
 use crate::web::Page;
+
+/// Those in which a text stands, of the next that are among some.
+macro_rules! containing {
+    ($among:literal) => {
+        concat!(
+            "SELECT id, workspace_id, created_at, sender, subject, envelope, message_id, scheduled_at, state
+             FROM (SELECT id, workspace_id, created_at, sender, subject, envelope, message_id, scheduled_at, state
+                   FROM emails WHERE workspace_id = $1 AND id < $2 ",
+            $among,
+            " ORDER BY id DESC LIMIT $4) AS newest
+             WHERE LOWER(subject) LIKE $3 ESCAPE '!' OR LOWER(envelope) LIKE $3 ESCAPE '!' ORDER BY id DESC LIMIT 50"
+        )
+    };
+}
 
 statements! {
     lists {
@@ -21,16 +37,26 @@ statements! {
     functions {
         /// Of the next few thousand behind a mail those in whose subject or addresses a text stands: no index of
         /// either is kept, because each would cost every mail that is handed in.
-        pub fn containing(workspace_id: WorkspaceId, behind: uuid::Uuid, pattern: &str)
-            with [workspace_id, behind, pattern, SEARCHED] = Sql::both(
-            "SELECT id, workspace_id, created_at, sender, subject, envelope, message_id, scheduled_at, state
-             FROM (SELECT id, workspace_id, created_at, sender, subject, envelope, message_id, scheduled_at, state
-                   FROM emails WHERE workspace_id = $1 AND id < $2 ORDER BY id DESC LIMIT $4) AS newest
-             WHERE LOWER(subject) LIKE $3 ESCAPE '!' OR LOWER(envelope) LIKE $3 ESCAPE '!' ORDER BY id DESC LIMIT 50");
+        fn containing(workspace_id: WorkspaceId, behind: Uuid, pattern: &str)
+            with [workspace_id, behind, pattern, SEARCHED] = Sql::both(containing!(""));
+        fn containing_in_state(workspace_id: WorkspaceId, behind: Uuid, pattern: &str, state: i64)
+            with [workspace_id, behind, pattern, SEARCHED, state] = Sql::both(containing!(
+            "AND state = $5 AND state <> 10 AND state <> 40"));
+        fn containing_uncertain(workspace_id: WorkspaceId, behind: Uuid, pattern: &str)
+            with [workspace_id, behind, pattern, SEARCHED] = Sql::both(containing!(
+            "AND id IN (SELECT r.email_id FROM email_recipients r WHERE r.workspace_id = $1 AND r.state = 28)"));
         /// The last of those that are looked through.
-        pub fn last_searched(workspace_id: WorkspaceId, behind: uuid::Uuid)
-            with [workspace_id, behind, SEARCHED - 1] = Sql::both(
+        fn last(workspace_id: WorkspaceId, behind: Uuid) with [workspace_id, behind, SEARCHED - 1] = Sql::both(
             "SELECT id FROM emails WHERE workspace_id = $1 AND id < $2 ORDER BY id DESC LIMIT 1 OFFSET $3");
+        fn last_in_state(workspace_id: WorkspaceId, behind: Uuid, state: i64)
+            with [workspace_id, behind, SEARCHED - 1, state] = Sql::both(
+            "SELECT id FROM emails WHERE workspace_id = $1 AND id < $2 AND state = $4 AND state <> 10 AND state <> 40
+             ORDER BY id DESC LIMIT 1 OFFSET $3");
+        fn last_uncertain(workspace_id: WorkspaceId, behind: Uuid)
+            with [workspace_id, behind, SEARCHED - 1] = Sql::both(
+            "SELECT id FROM emails WHERE workspace_id = $1 AND id < $2 AND id IN
+                 (SELECT r.email_id FROM email_recipients r WHERE r.workspace_id = $1 AND r.state = 28)
+             ORDER BY id DESC LIMIT 1 OFFSET $3");
         /// How many mails are uncertain, counted to a bound.
         pub fn count_uncertain(workspace_id: WorkspaceId) = Sql::both(
             "SELECT COUNT(*) FROM (SELECT DISTINCT email_id FROM email_recipients
@@ -80,5 +106,20 @@ pub fn page(workspace_id: WorkspaceId, filter: Option<Filter>, page: &Page) -> S
             page.statement(OLDER_UNCERTAIN, NEWER_UNCERTAIN, workspace_id, [])
         }
         Some(Filter { state, .. }) => page.statement(OLDER, NEWER, workspace_id, [(state as i64).into()]),
+    }
+}
+
+/// Of the next mails behind one those in which a text stands, and the last that is looked through. With a filter only
+/// what it lets through is looked at, so that what is rare is found, too.
+pub fn search(workspace_id: WorkspaceId, filter: Option<Filter>, behind: Uuid, pattern: &str) -> (Stmt, Stmt) {
+    match filter {
+        None => (containing(workspace_id, behind, pattern), last(workspace_id, behind)),
+        Some(Filter { state: State::Uncertain, .. }) => {
+            (containing_uncertain(workspace_id, behind, pattern), last_uncertain(workspace_id, behind))
+        }
+        Some(Filter { state, .. }) => (
+            containing_in_state(workspace_id, behind, pattern, state as i64),
+            last_in_state(workspace_id, behind, state as i64),
+        ),
     }
 }

@@ -5,6 +5,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::hmac;
 use uuid::Uuid;
 
+use super::schedule;
 use crate::app::App;
 use crate::clock::HOUR;
 use crate::db::DbError;
@@ -60,6 +61,17 @@ impl Signer {
     pub fn token(&self, link: &Link) -> String {
         let payload = link.payload();
         URL_SAFE_NO_PAD.encode([&payload[..], hmac::sign(&self.0, &payload).as_ref()].concat())
+    }
+}
+
+/// How long a link is to be good for, as the API and the page say it; as long as can be where nothing is said.
+pub fn span(expires_in: Option<&str>) -> Result<i64, Error> {
+    let wrong = || {
+        Error::invalid("The `expires_in` field must be a time of up to 48 hours, such as `10m`, `2 hours` or `1h 30m`.")
+    };
+    match expires_in {
+        None => Ok(LONGEST),
+        Some(text) => schedule::parse_span(text).filter(|span| (1..=LONGEST).contains(span)).ok_or_else(wrong),
     }
 }
 

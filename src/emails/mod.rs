@@ -16,6 +16,7 @@ mod incoming;
 mod line;
 mod links;
 mod own_mail;
+mod page_history;
 mod page_one;
 mod page_send;
 mod page_share;
@@ -34,6 +35,7 @@ mod shapes;
 mod state;
 mod store;
 mod templated;
+mod typed;
 mod waiting;
 
 pub use body::{AddressList, EmailToSend, LARGEST, MOST_ADDRESSES, Mailboxes, OneMailbox, Subject, check_subject};
@@ -47,7 +49,7 @@ pub use line::{TEST as TEST_LINE, line};
 pub use links::{Link, Signer, open as open_link};
 pub use own_mail::OwnMails;
 pub use page_one::FileRow;
-pub use page_send::{addresses as addresses_of_form, code as sending_as_code, send_fields};
+pub use page_send::{code as sending_as_code, send_fields};
 pub use pages::{router as pages, titled};
 pub use progress::{Progress, Step, progress};
 pub use published::{mails as published_mails, publish};
@@ -69,6 +71,7 @@ pub use store::{
     FIRST_RECIPIENT, NewEvent, Stored, Summary, add_event, chunk, hand_on, insert, insert_tracked, load, load_small,
     message_id, of_run, raise, summary, tags, tally,
 };
+pub use typed::TypedMail;
 
 use std::sync::Arc;
 

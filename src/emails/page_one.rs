@@ -4,19 +4,19 @@
 use askama::Template;
 use axum::extract::{Path, State as Shared};
 use http::StatusCode;
-use serde_json::{Map, Value};
 
 use super::Emails;
 use super::contents_read::{file, is_shown, sandboxed, text_of, text_page};
 use super::decisions::{self, Decision, Whom};
+use super::page_history::{HistoryRow, history};
 use super::page_time;
 use super::pages::{Badge, titled};
 use super::recipients::{recipient, uncertain_recipients};
 use super::state::State;
 use super::store::{self, Recipient, Stored};
-use super::waiting::Lines;
+use super::waiting::{Lines, Why};
 use crate::accounts::{Duty, Look, Manage, Member};
-use crate::db::{DbError, Row, Stmt};
+use crate::db::Stmt;
 use crate::error::Error;
 use crate::id::{AttachmentId, EmailId, parts_of};
 use crate::web::{self, ConfirmPage, Field, Form, Layout, PageResult, PathId, Shell, Stamp};
@@ -44,9 +44,9 @@ struct EmailPage {
     /// What was just decided, and of which recipients something can be.
     notice: Option<String>,
     is_decidable: bool,
-    /// Where it is given another time, with the fields of that form and what was typed there.
+    /// Where it is given another time, with the fields of that form.
     reschedule: Option<(String, Vec<(String, String)>)>,
-    scheduled_at: Field,
+    typed: TypedHere,
     /// Where it is taken back.
     cancel: Option<String>,
     /// Where a link to it is made, with the fields of that form.
@@ -68,10 +68,18 @@ struct EmailPage {
     back: String,
 }
 
+/// What was typed in the forms of the page.
+#[derive(Default)]
+pub struct TypedHere {
+    pub scheduled_at: Field,
+    /// How long a link is to be good for.
+    pub expires_in: Field,
+}
+
 struct RecipientRow {
     address: String,
     state: Badge,
-    why: Option<String>,
+    why: Option<Why>,
     acts: Vec<Act>,
     /// Where it is dropped.
     drop: Option<String>,
@@ -90,14 +98,6 @@ pub struct FileRow {
     pub name: String,
     pub kind: String,
     pub size: u64,
-}
-
-struct HistoryRow {
-    at: Stamp,
-    what: String,
-    to: Option<String>,
-    /// As JSON.
-    more: Option<String>,
 }
 
 pub async fn find<D: Duty>(member: &Member<D>, id: Result<EmailId, Error>) -> Result<Stored, Error> {
@@ -147,15 +147,15 @@ pub async fn read(
     Shared(emails): Shared<Emails>,
     id: Result<PathId<EmailId>, Error>,
 ) -> PageResult {
-    show(&member, &emails, id, (StatusCode::OK, Field::default())).await
+    show(&member, &emails, id, (StatusCode::OK, TypedHere::default())).await
 }
 
-/// The page of a mail, with what was typed as another time.
+/// The page of a mail, with what was typed there.
 pub async fn show<D: Duty>(
     member: &Member<D>,
     emails: &Emails,
     id: Result<PathId<EmailId>, Error>,
-    (status, scheduled_at): (StatusCode, Field),
+    (status, typed): (StatusCode, TypedHere),
 ) -> PageResult {
     let Shown { email, recipients, lines, shared_id } = Shown::find(member, emails, id).await?;
     let (app, id) = (&member.app, email.summary.id);
@@ -193,7 +193,7 @@ pub async fn show<D: Duty>(
         recipients: rows,
         notice: decided(member),
         reschedule,
-        scheduled_at,
+        typed,
         cancel: (may_change && page_time::is_open(state)).then(|| address("/cancel".into())),
         width: match member.asked("width").as_deref() {
             Some("phone") => "phone",
@@ -339,32 +339,6 @@ pub async fn decide(
     let whom = if email.is_shared() { Whom::Own(number) } else { Whom::Number(number) };
     decisions::decide(&emails, whose, decision, &whom, |batch| accepted.commit(batch)).await?;
     Ok(member.see_other(&format!("/emails/{id}?{}", decision.as_str())))
-}
-
-/// From when it was handed in to what happened last.
-fn history(email: &Stored, recipients: &[Recipient], events: &[Row]) -> Result<Vec<HistoryRow>, DbError> {
-    let first = if email.summary.scheduled_at.is_some() { "scheduled" } else { "queued" };
-    let first = HistoryRow { at: Stamp::exact(email.summary.created_at), what: first.into(), to: None, more: None };
-    let one = |row: &Row| {
-        let (number, detail) = (row.maybe(0, Row::int)?, with_visitor(row.text(2)?, row.maybe(4, Row::text)?));
-        let to = recipients.iter().find(|recipient| Some(recipient.number) == number);
-        Ok(HistoryRow {
-            at: Stamp::exact(row.int(3)?),
-            what: row.text(1)?,
-            to: to.map(|recipient| recipient.address.clone()),
-            more: Some(detail).filter(|detail| detail != "{}"),
-        })
-    };
-    std::iter::once(Ok(first)).chain(events.iter().map(one)).collect()
-}
-
-/// What happened, together with who did it as long as that is kept.
-fn with_visitor(detail: String, visitor: Option<String>) -> String {
-    let read = |text: &str| serde_json::from_str::<Map<String, Value>>(text).ok();
-    match visitor.and_then(|visitor| read(&visitor)).zip(read(&detail)) {
-        Some((visitor, detail)) => Value::Object(detail.into_iter().chain(visitor).collect()).to_string(),
-        None => detail,
-    }
 }
 
 pub async fn show_html(

@@ -10,6 +10,7 @@ use super::draft::{self, Draft};
 use super::queue::{self, MailForm};
 use super::send::{StoredFile, allowed, attach, forget_refused};
 use super::templated::{TestWish, filled, test_mail};
+use super::typed::{TypedMail, addresses, field, lines, pairs, some};
 use super::{Emails, NewEmail, Origin, contents};
 use crate::accounts::{Accepted, Manage, Member};
 use crate::app::App;
@@ -18,7 +19,6 @@ use crate::docs::Call;
 use crate::error::Error;
 use crate::id::{EmailId, TemplateId, TopicId};
 use crate::templates::{self, Named};
-use crate::text::shown;
 use crate::topics;
 use crate::web::{self, Body, Field, FileForm, Form, FormFile, Layout, Link, PageResult, PathId, Shell};
 
@@ -35,21 +35,12 @@ struct SendPage {
     problem: Option<String>,
     /// What is left out for a test of a template: it has that.
     is_test: bool,
-    from: Field,
-    to: Field,
-    cc: Field,
-    bcc: Field,
-    reply_to: Field,
-    subject: Field,
-    html: Field,
-    text: Field,
+    typed: TypedMail,
     template: Field,
     variables: Field,
-    scheduled_at: Field,
     topic_id: Field,
     /// Ids and names, none first.
     topics: Vec<(String, String)>,
-    headers: Field,
     tags: Field,
     /// Its value is what no page can keep.
     attachments: Field,
@@ -57,10 +48,6 @@ struct SendPage {
     /// Addresses to fetch further attachments from.
     paths: Field,
     code: Option<Call>,
-}
-
-fn field(value: impl Into<String>) -> Field {
-    Field { value: value.into(), error: None }
 }
 
 impl SendPage {
@@ -75,20 +62,11 @@ impl SendPage {
             hidden: member.hidden_making(SEND, id),
             problem: None,
             is_test: false,
-            from: Field::default(),
-            to: Field::default(),
-            cc: Field::default(),
-            bcc: Field::default(),
-            reply_to: Field::default(),
-            subject: Field::default(),
-            html: Field::default(),
-            text: Field::default(),
+            typed: TypedMail::default(),
             template: Field::default(),
             variables: Field::default(),
-            scheduled_at: Field::default(),
             topic_id: Field::default(),
             topics: Vec::new(),
-            headers: Field::default(),
             tags: Field::default(),
             attachments: Field::default(),
             had_files: false,
@@ -100,19 +78,10 @@ impl SendPage {
     /// With what was typed.
     fn of(member: &Member<Manage>, id: EmailId, form: &Form) -> SendPage {
         SendPage {
-            from: field(form.text("from")),
-            to: field(form.lines("to")),
-            cc: field(form.lines("cc")),
-            bcc: field(form.lines("bcc")),
-            reply_to: field(form.lines("reply_to")),
-            subject: field(form.text("subject")),
-            html: field(form.lines("html")),
-            text: field(form.lines("text")),
+            typed: TypedMail::of(form),
             template: field(form.text("template")),
             variables: field(form.lines("variables")),
-            scheduled_at: field(form.text("scheduled_at")),
             topic_id: field(form.text("topic_id")),
-            headers: field(form.lines("headers")),
             tags: field(form.lines("tags")),
             paths: field(form.lines("paths")),
             ..SendPage::empty(member, id)
@@ -139,23 +108,14 @@ impl SendPage {
     }
 
     fn refused(mut self, refusal: &Error) -> PageResult {
-        let fields = [
-            ("from", &mut self.from),
-            ("to", &mut self.to),
-            ("cc", &mut self.cc),
-            ("bcc", &mut self.bcc),
-            ("reply_to", &mut self.reply_to),
-            ("subject", &mut self.subject),
-            ("html", &mut self.html),
-            ("text", &mut self.text),
+        let own = [
             ("template", &mut self.template),
             ("variables", &mut self.variables),
-            ("scheduled_at", &mut self.scheduled_at),
             ("topic_id", &mut self.topic_id),
-            ("headers", &mut self.headers),
             ("tags", &mut self.tags),
             ("attachments", &mut self.attachments),
         ];
+        let fields = self.typed.by_name().into_iter().chain(own);
         self.problem = web::beside_field(refusal, fields);
         if self.had_files {
             let again = "The files are not kept: choose them again.";
@@ -177,41 +137,19 @@ impl SendPage {
 
     /// As a request would say it, but for what is in the files.
     fn fields(&self, files: &[FormFile]) -> Result<Map<String, Value>, Error> {
-        let mut fields = Map::new();
-        for (name, list) in [("to", &self.to), ("cc", &self.cc), ("bcc", &self.bcc), ("reply_to", &self.reply_to)] {
-            fields.extend(addresses(list).map(|list| (name.to_owned(), list)));
-        }
-        let texts = [
-            ("from", &self.from),
-            ("subject", &self.subject),
-            ("html", &self.html),
-            ("text", &self.text),
-            ("scheduled_at", &self.scheduled_at),
-            ("topic_id", &self.topic_id),
-        ];
-        let texts = texts.into_iter().filter(|(_, field)| !field.value.is_empty());
-        fields.extend(texts.map(|(name, field)| (name.to_owned(), field.value.as_str().into())));
+        let mut fields = self.typed.fields()?;
+        let topic = self.topic_id.value.as_str();
+        fields.extend((!topic.is_empty()).then(|| ("topic_id".to_owned(), topic.into())));
         if !self.template.value.is_empty() {
             let template = json!({"id": self.template.value.trim(), "variables": self.values()?});
             fields.insert("template".into(), template);
         }
         let lists = [
-            ("headers", self.headers()?),
             ("tags", self.tags()?),
             ("attachments", some(files.iter().map(named).chain(lines(&self.paths).map(|path| json!({"path": path}))))),
         ];
         fields.extend(lists.into_iter().filter_map(|(name, list)| Some((name.to_owned(), list?))));
         Ok(fields)
-    }
-
-    fn headers(&self) -> Result<Option<Value>, Error> {
-        let mut headers = Map::new();
-        for (name, value) in pairs(("headers", &self.headers), ':', "Name: value")? {
-            if headers.insert(name.to_owned(), value.into()).is_some() {
-                return Err(Error::invalid(format!("The `headers` field names `{}` twice.", shown(name))));
-            }
-        }
-        Ok((!headers.is_empty()).then(|| headers.into()))
     }
 
     fn tags(&self) -> Result<Option<Value>, Error> {
@@ -226,29 +164,6 @@ fn named(file: &FormFile) -> Value {
     json!({"filename": file.filename, "content_type": kind, "content": ""})
 }
 
-fn some(all: impl Iterator<Item = Value>) -> Option<Value> {
-    let all: Vec<Value> = all.collect();
-    (!all.is_empty()).then(|| all.into())
-}
-
-fn lines(field: &Field) -> impl Iterator<Item = &str> {
-    field.value.lines().map(str::trim).filter(|line| !line.is_empty())
-}
-
-/// A name and a value in each line.
-fn pairs<'a>((name, field): (&str, &'a Field), between: char, such_as: &str) -> Result<Vec<(&'a str, &'a str)>, Error> {
-    let wrong = |line: &str| {
-        Error::invalid(format!("The `{name}` field must have one `{such_as}` a line, but has `{}`.", shown(line)))
-    };
-    let pair = |line: &'a str| line.split_once(between).ok_or_else(|| wrong(line));
-    lines(field).map(|line| pair(line).map(|(name, value)| (name.trim(), value.trim()))).collect()
-}
-
-/// One address a line.
-pub fn addresses(list: &Field) -> Option<Value> {
-    some(lines(list).map(Value::from))
-}
-
 const SEND: &str = "send email";
 
 /// Whether a refusal is about what was typed.
@@ -260,7 +175,8 @@ pub async fn ask(member: Member<Manage>) -> PageResult {
     let page = SendPage::empty(&member, member.app.clock.ordered_id());
     let code = Some(code(&member.app, &member.session.email));
     let topics = topics_of(&member).await?;
-    Ok(web::page(StatusCode::OK, &SendPage { to: field(&member.session.email), topics, code, ..page }))
+    let typed = TypedMail { to: field(&member.session.email), ..TypedMail::default() };
+    Ok(web::page(StatusCode::OK, &SendPage { typed, topics, code, ..page }))
 }
 
 async fn topics_of(member: &Member<Manage>) -> Result<Vec<(String, String)>, Error> {
@@ -377,7 +293,8 @@ async fn outline(
 pub async fn ask_test(member: Member<Manage>, id: Result<PathId<TemplateId>, Error>) -> PageResult {
     let (id, name) = outline(&member, id).await?;
     let page = SendPage::empty(&member, member.app.clock.ordered_id()).for_test(&member, id, &name);
-    Ok(web::page(StatusCode::OK, &SendPage { to: field(&member.session.email), ..page }))
+    let typed = TypedMail { to: field(&member.session.email), ..TypedMail::default() };
+    Ok(web::page(StatusCode::OK, &SendPage { typed, ..page }))
 }
 
 pub async fn send_test(
@@ -391,8 +308,8 @@ pub async fn send_test(
     let page = SendPage::of(&member, id, &form).for_test(&member, template_id, &name);
     let sending = async {
         let mut fields = Map::from_iter([("variables".to_owned(), page.values()?.into())]);
-        fields.extend(addresses(&page.to).map(|list| ("to".to_owned(), list)));
-        let from = page.from.value.trim();
+        fields.extend(addresses(&page.typed.to).map(|list| ("to".to_owned(), list)));
+        let from = page.typed.from.value.trim();
         fields.extend((!from.is_empty()).then(|| ("from".to_owned(), from.into())));
         let sent = MailForm::new(id, &fields);
         let wish: TestWish = web::read_fields(fields)?;

@@ -3,7 +3,7 @@
 use axum::extract::State as Shared;
 use http::StatusCode;
 
-use super::page_one::{self, find};
+use super::page_one::{self, TypedHere, find};
 use super::pages::titled;
 use super::routes::{move_to, take_back};
 use super::store::Stored;
@@ -31,7 +31,10 @@ pub async fn reschedule(member: Member<Manage>, Shared(emails): Shared<Emails>, 
     match move_to(&emails, &accepted, id, typed.value.trim()).await {
         Ok(()) => Ok(member.see_other(&format!("/emails/{id}?rescheduled"))),
         Err(refusal) => match web::beside_field(&refusal, [("scheduled_at", &mut typed)]) {
-            None => page_one::show(&member, &emails, Ok(PathId(id)), (refusal.status(), typed)).await,
+            None => {
+                let typed = TypedHere { scheduled_at: typed, ..TypedHere::default() };
+                page_one::show(&member, &emails, Ok(PathId(id)), (refusal.status(), typed)).await
+            }
             Some(_) => Err(refusal.into()),
         },
     }

@@ -61,6 +61,10 @@ struct EmailsPage {
     here: String,
     search: String,
     searched: i64,
+    /// The state that was chosen, which a search keeps.
+    state: Option<&'static str>,
+    /// The same without what was looked for.
+    all: String,
     /// Of which state they are, or all.
     choices: Vec<ChoiceLink>,
     is_filtered: bool,
@@ -118,9 +122,9 @@ async fn list(member: Member<Look>) -> PageResult {
         true => {
             let rows = member.read(filter::page(member.workspace_id(), chosen, &page)).await?;
             let stored: Result<Vec<Summary>, DbError> = rows.iter().map(Summary::read).collect();
-            page.leaf(stored?, &address_of(&member, chosen), |email| email.id)
+            page.leaf(stored?, &address_of(&member, chosen, ""), |email| email.id)
         }
-        false => found(&member, &page, &search).await?,
+        false => found(&member, &page, chosen, &search).await?,
     };
     let now = member.app.clock.now();
     let row = |email: Summary| EmailRow {
@@ -136,7 +140,9 @@ async fn list(member: Member<Look>) -> PageResult {
         new: member.may_manage().then(|| member.address("/emails/new")),
         captured: member.app.config.transport() == TransportKind::Capture,
         uncertain: uncertain(&member).await?,
-        choices: choices(&member, chosen),
+        choices: choices(&member, chosen, &search),
+        state: chosen.map(|filter| filter.word),
+        all: address_of(&member, chosen, ""),
         is_filtered: chosen.is_some() || !search.is_empty(),
         here: member.address("/emails"),
         search,
@@ -149,12 +155,18 @@ async fn list(member: Member<Look>) -> PageResult {
 }
 
 /// Those in whose subject or addresses a text stands, among some; the rest is looked through from there on.
-async fn found(member: &Member<Look>, page: &Page, search: &str) -> Result<Leaf<Summary>, Error> {
+async fn found(
+    member: &Member<Look>,
+    page: &Page,
+    chosen: Option<Filter>,
+    search: &str,
+) -> Result<Leaf<Summary>, Error> {
     let (workspace_id, wanted, (_, behind, _)) = (member.workspace_id(), search.to_lowercase(), page.bounds());
     let escaped = wanted.replace('!', "!!").replace('%', "!%").replace('_', "!_");
-    let rows = member.read(filter::containing(workspace_id, behind, &format!("%{escaped}%"))).await?;
+    let (containing, last) = filter::search(workspace_id, chosen, behind, &format!("%{escaped}%"));
+    let rows = member.read(containing).await?;
     let stored: Vec<Summary> = rows.iter().map(Summary::read).collect::<Result<_, _>>()?;
-    let last = member.read(filter::last_searched(workspace_id, behind)).await?;
+    let last = member.read(last).await?;
     let last: Option<EmailId> = last.first().map(|row| row.id(0)).transpose()?;
     let last = if rows.len() == MOST_FOUND { stored.last().map(|email| email.id) } else { last };
     let is_meant = |email: &Summary| {
@@ -163,8 +175,8 @@ async fn found(member: &Member<Look>, page: &Page, search: &str) -> Result<Leaf<
         email.subject.to_lowercase().contains(&wanted)
             || addresses.into_iter().any(|address| address.to_lowercase().contains(&wanted))
     };
-    let query = utf8_percent_encode(search, NON_ALPHANUMERIC);
-    let older = last.map(|id| member.address(&format!("/emails?search={query}&after={id}")));
+    let here = address_of(member, chosen, search);
+    let older = last.map(|id| format!("{here}&after={id}"));
     Ok(Leaf { items: stored.into_iter().filter(is_meant).collect(), newer: None, older })
 }
 
@@ -174,15 +186,21 @@ fn chosen(member: &Member<Look>) -> Result<Option<Filter>, Error> {
     member.asked("state").map(|word| Filter::parse(&word).ok_or_else(unknown)).transpose()
 }
 
-fn address_of(member: &Member<Look>, filter: Option<Filter>) -> String {
-    let query = filter.map(|filter| format!("?state={}", filter.word)).unwrap_or_default();
-    member.address(&format!("/emails{query}"))
+/// The list of those in a state in which a text is looked for, as far as either is given.
+fn address_of(member: &Member<Look>, filter: Option<Filter>, search: &str) -> String {
+    let state = filter.map(|filter| format!("state={}", filter.word));
+    let search = (!search.is_empty()).then(|| format!("search={}", utf8_percent_encode(search, NON_ALPHANUMERIC)));
+    let query: Vec<String> = state.into_iter().chain(search).collect();
+    member.address(&match query.is_empty() {
+        true => "/emails".to_owned(),
+        false => format!("/emails?{}", query.join("&")),
+    })
 }
 
-fn choices(member: &Member<Look>, chosen: Option<Filter>) -> Vec<ChoiceLink> {
+fn choices(member: &Member<Look>, chosen: Option<Filter>, search: &str) -> Vec<ChoiceLink> {
     let link = |filter: Option<Filter>| ChoiceLink {
         label: filter.map_or("All", |filter| Badge::from(filter.state).word),
-        href: address_of(member, filter),
+        href: address_of(member, filter, search),
         is_current: filter == chosen,
     };
     std::iter::once(None).chain(Filter::ALL.map(Some)).map(link).collect()
@@ -198,7 +216,7 @@ async fn uncertain(member: &Member<Look>) -> Result<Option<(String, String)>, Er
         }
         count => format!("Of {count} emails nobody knows whether they arrived."),
     };
-    Ok(Some((sentence, address_of(member, Filter::parse("uncertain")))))
+    Ok(Some((sentence, address_of(member, Filter::parse("uncertain"), ""))))
 }
 
 /// A subject that can be clicked on.

@@ -10,7 +10,7 @@ use utoipa_axum::routes;
 
 use super::contents_read::{self, html_of, text_of};
 use super::envelope::Attachment;
-use super::links::{self, LONGEST, Link, Signer};
+use super::links::{self, Link, Signer};
 use super::shapes::{Detail, File, Item, Shared};
 use super::store::{self, Recipient, Stored, Summary};
 use super::waiting::Lines;
@@ -257,13 +257,7 @@ async fn share(
     PathId(id): PathId<EmailId>,
     body: Body<Sharing>,
 ) -> JsonResult<Shared> {
-    let wrong = || {
-        Error::invalid("The `expires_in` field must be a time of up to 48 hours, such as `10m`, `2 hours` or `1h 30m`.")
-    };
-    let span = match body.read()?.expires_in {
-        None => LONGEST,
-        Some(text) => schedule::parse_span(&text).filter(|span| (1..=LONGEST).contains(span)).ok_or_else(wrong)?,
-    };
+    let span = links::span(body.read()?.expires_in.as_deref())?;
     find(&caller, id).await?;
     Ok(Json(Shared { object: "email", id, url: links::share(&emails, id, span).await? }))
 }

@@ -1,5 +1,7 @@
 //! What recipients wait for, and until when, as people are told.
 
+use std::fmt;
+
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -52,6 +54,21 @@ pub struct RecipientState {
     waits_until: Option<Time>,
 }
 
+/// Why a recipient waits. A sentence that says until when ends in that moment, which pages show in the visitor's zone.
+pub struct Why {
+    pub sentence: String,
+    pub until: Option<Stamp>,
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.until {
+            Some(at) => write!(f, "{} {}.", self.sentence, at.text),
+            None => f.write_str(&self.sentence),
+        }
+    }
+}
+
 /// What is known of the lines that the recipients of a mail wait in.
 pub struct Lines {
     hold: Option<Hold>,
@@ -84,7 +101,7 @@ impl Lines {
     pub fn told(&self, recipient: Recipient, clock: &Clock) -> RecipientState {
         let until = recipient.due_at.filter(|due| *due > clock.steady());
         RecipientState {
-            reason: self.why(&recipient, clock),
+            reason: self.why(&recipient, clock).map(|why| why.to_string()),
             to: recipient.address,
             last_event: recipient.state.as_str(),
             waits_until: until.map(|due| Time(clock.shown_at(due))),
@@ -92,30 +109,29 @@ impl Lines {
     }
 
     /// Why a recipient waits, and until when; or what the last server said.
-    pub fn why(&self, recipient: &Recipient, clock: &Clock) -> Option<String> {
-        let at = |due: i64| Stamp::exact(clock.shown_at(due)).text;
+    pub fn why(&self, recipient: &Recipient, clock: &Clock) -> Option<Why> {
+        let later = recipient.due_at.filter(|due| *due > clock.steady());
+        let until = |sentence: String| {
+            Some(Why { sentence, until: later.map(|due| Stamp::exact(clock.shown_at(due)).with_zone()) })
+        };
+        let only = |sentence: String| Some(Why { sentence, until: None });
         let behind = |sentence: String| match &recipient.reason {
             Some(reason) => format!("{reason} {sentence}"),
             None => sentence,
         };
         match (recipient.state, recipient.due_at) {
-            (State::Scheduled, Some(due)) if due > clock.steady() => {
-                Some(format!("It is scheduled for {} UTC.", at(due)))
-            }
+            (State::Scheduled, Some(_)) if later.is_some() => until("It is scheduled for".into()),
             (State::Uncertain, None) => {
                 let said = "Nobody knows whether it arrived; it waits until somebody decides.";
-                Some(recipient.reason.as_ref().map_or(said.into(), |reason| format!("{said} {reason}")))
+                only(recipient.reason.as_ref().map_or(said.into(), |reason| format!("{said} {reason}")))
             }
             // Whoever puts it off says why.
-            (State::Queued, Some(due)) if due > clock.steady() && recipient.reason.is_none() => Some(format!(
-                "It is being delivered; if that comes to nothing, it is taken up again at {} UTC.",
-                at(due)
-            )),
-            (_, Some(due)) if due > clock.steady() => {
-                Some(behind(format!("It is looked at again at {} UTC.", at(due))))
+            (State::Queued, Some(_)) if later.is_some() && recipient.reason.is_none() => {
+                until("It is being delivered; if that comes to nothing, it is taken up again at".into())
             }
-            (_, Some(_)) => Some(behind(self.turn(recipient))),
-            (_, None) => recipient.reason.clone(),
+            (_, Some(_)) if later.is_some() => until(behind("It is looked at again at".into())),
+            (_, Some(_)) => only(behind(self.turn(recipient))),
+            (_, None) => recipient.reason.clone().and_then(only),
         }
     }
 

@@ -1,7 +1,8 @@
 //! What happened, drawn by the server: bars, told apart by lightness and by words.
 
-use crate::clock::{DAY, HOUR};
+use crate::clock::{DAY, HOUR, rfc3339};
 use crate::email_metrics::{Counted, Counts};
+use crate::web::Stamp;
 
 /// How high the tallest bar is, and how wide a place.
 const HEIGHT: i64 = 96;
@@ -13,8 +14,8 @@ pub struct Plot {
     pub summary: String,
     pub width: i64,
     pub bars: Vec<Bar>,
-    pub first: String,
-    pub last: String,
+    pub first: Stamp,
+    pub last: Stamp,
     pub is_empty: bool,
 }
 
@@ -74,10 +75,15 @@ impl Span {
         let time = jiff::Timestamp::from_microsecond(at).unwrap_or_default();
         time.strftime(match self {
             Span::Day => "%H:00 UTC",
-            Span::Week => "%a %-d %b",
+            Span::Week => "%a %-d %b UTC",
         })
         .to_string()
     }
+}
+
+/// Where a plot begins or ends.
+fn end(span: Span, at: i64) -> Stamp {
+    Stamp { iso: rfc3339(at), text: span.label(at) }
 }
 
 fn bounced(counts: &Counts) -> i64 {
@@ -127,8 +133,8 @@ impl Plot {
             summary,
             width: span.count() * WIDTH,
             bars: bars.collect(),
-            first: span.label(start),
-            last: span.label(start + (span.count() - 1) * span.step()),
+            first: end(span, start),
+            last: end(span, start + (span.count() - 1) * span.step()),
             is_empty: most == 0,
         }
     }
@@ -180,6 +186,8 @@ mod tests {
         let heights: Vec<i64> = plot.bars[23].parts.iter().map(|part| part.height).collect();
         assert_eq!((heights, plot.bars[22].parts.len(), plot.bars[0].parts.len()), (vec![72, 24], 2, 0));
         assert!(plot.bars[23].title.starts_with("03:00 UTC: 4 sent"), "{}", plot.bars[23].title);
+        let ends = (plot.first.iso.as_str(), plot.last.text.as_str());
+        assert_eq!(ends, ("2026-01-01T04:00:00.000000Z", "03:00 UTC"));
         assert!(!plot.is_empty && Plot::new(Span::Week, &[], NOW).is_empty);
     }
 }

@@ -117,12 +117,17 @@ pub(super) async fn answer(
     }
     let envelope = &summary.envelope;
     default(&mut fields, "from", || envelope.received_for.first().cloned().into());
-    default(&mut fields, "to", || match envelope.reply_to.is_empty() {
-        true => summary.sender.clone().into(),
-        false => envelope.reply_to.clone().into(),
-    });
+    default(&mut fields, "to", || answers_to(summary).into());
     default(&mut fields, "subject", || titled("Re:", &summary.subject).into());
     Ok(fields)
+}
+
+/// Whom an answer goes to: where the mail wants answers, or its sender.
+pub(super) fn answers_to(summary: &Summary) -> Vec<String> {
+    match summary.envelope.reply_to.is_empty() {
+        true => vec![summary.sender.clone()],
+        false => summary.envelope.reply_to.clone(),
+    }
 }
 
 /// Forward a received email

@@ -10,7 +10,7 @@ use super::pages::{Id, found};
 use super::routes::gone;
 use super::{Receiving, answering};
 use crate::accounts::{Manage, Member};
-use crate::emails;
+use crate::emails::{self, TypedMail};
 use crate::error::Error;
 use crate::id::{EmailId, ReceivedEmailId};
 use crate::web::{self, Field, Form, Layout, PageResult, Shell};
@@ -25,9 +25,7 @@ struct ForwardPage {
     action: String,
     hidden: Vec<(String, String)>,
     problem: Option<String>,
-    from: Field,
-    to: Field,
-    text: Field,
+    typed: TypedMail,
 }
 
 fn purpose(id: ReceivedEmailId) -> String {
@@ -36,8 +34,7 @@ fn purpose(id: ReceivedEmailId) -> String {
 
 impl ForwardPage {
     /// The form, with the id that the mail it sends gets.
-    fn of(member: &Member<Manage>, email: &Summary, sent_as: EmailId, [from, to, text]: [String; 3]) -> ForwardPage {
-        let field = |value| Field { value, error: None };
+    fn of(member: &Member<Manage>, email: &Summary, sent_as: EmailId, typed: TypedMail) -> ForwardPage {
         ForwardPage {
             layout: member.layout(),
             shell: member.shell("/received"),
@@ -46,28 +43,21 @@ impl ForwardPage {
             action: member.address(&format!("/received/{}/forward", email.id)),
             hidden: member.hidden_making(&purpose(email.id), sent_as),
             problem: None,
-            from: field(from),
-            to: field(to),
-            text: field(text),
+            typed,
         }
     }
 
     /// The fields of `POST /emails/receiving/{id}/forward`. Without a word of its own, the mail goes on as it came.
-    fn fields(&self) -> Map<String, Value> {
-        let text = Some(&self.text.value).filter(|text| !text.trim().is_empty());
-        let from = Some(self.from.value.trim()).filter(|from| !from.is_empty());
-        let fields = [
-            ("from", from.map(Value::from)),
-            ("to", emails::addresses_of_form(&self.to)),
-            ("passthrough", Some(text.is_none().into())),
-            ("text", text.map(|text| text.as_str().into())),
-        ];
-        fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+    fn fields(&self) -> Result<Map<String, Value>, Error> {
+        let is_silent = |field: &Field| field.value.trim().is_empty();
+        let is_as_it_came = is_silent(&self.typed.text) && is_silent(&self.typed.html);
+        let mut fields = self.typed.fields()?;
+        fields.insert("passthrough".into(), is_as_it_came.into());
+        Ok(fields)
     }
 
     fn refused(mut self, refusal: &Error) -> PageResult {
-        let fields = [("from", &mut self.from), ("to", &mut self.to), ("text", &mut self.text)];
-        self.problem = web::beside_field(refusal, fields);
+        self.problem = self.typed.refused(refusal);
         Ok(web::page(refusal.status(), &self))
     }
 }
@@ -77,17 +67,17 @@ pub async fn ask(member: Member<Manage>, id: Id) -> PageResult {
     email.size.ok_or_else(gone)?;
     let from = email.envelope.received_for.first().cloned().unwrap_or_default();
     let sent_as = member.app.clock.ordered_id();
-    Ok(web::page(StatusCode::OK, &ForwardPage::of(&member, &email, sent_as, [from, String::new(), String::new()])))
+    let typed = TypedMail { from: Field { value: from, error: None }, ..TypedMail::default() };
+    Ok(web::page(StatusCode::OK, &ForwardPage::of(&member, &email, sent_as, typed)))
 }
 
 pub async fn forward(member: Member<Manage>, State(receiving): State<Receiving>, id: Id, form: Form) -> PageResult {
     let email = found(&member, id).await?;
     let (sent_as, accepted) = member.accept_making(&purpose(email.summary.id), &form)?;
-    let typed = [form.text("from"), form.lines("to"), form.lines("text")];
     let id = email.summary.id;
-    let mut page = ForwardPage::of(&member, &email.summary, sent_as, typed);
+    let mut page = ForwardPage::of(&member, &email.summary, sent_as, TypedMail::of(&form));
     let sending = async {
-        let (fields, files) = answering::forwarded(&receiving, email, page.fields()).await?;
+        let (fields, files) = answering::forwarded(&receiving, email, page.fields()?).await?;
         emails::send_fields(&receiving.emails, &accepted, sent_as, fields, files).await
     };
     match sending.await {

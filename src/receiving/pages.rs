@@ -6,14 +6,13 @@ use axum::extract::{Path, State};
 use axum::response::Response;
 use axum::routing::{get, post};
 use http::StatusCode;
-use serde_json::{Map, Value};
 
 use super::authentication::{Authentication, Checked, Verdict};
 use super::email::{Stored, Summary};
 use super::routes::{find, gone, saved, with_pictures};
 use super::{Receiving, answering, contents, page_forward, store};
 use crate::accounts::{Duty, Look, Manage, Member};
-use crate::emails::{self, FileRow};
+use crate::emails::{self, FileRow, TypedMail};
 use crate::error::Error;
 use crate::id::{AttachmentId, EmailId, ReceivedEmailId};
 use crate::web::{self, Field, Form, Layout, Leaf, PageResult, PathId, Shell, Stamp};
@@ -97,8 +96,7 @@ struct AnswerForm {
     action: String,
     hidden: Vec<(String, String)>,
     problem: Option<String>,
-    from: Field,
-    text: Field,
+    typed: TypedMail,
 }
 
 async fn list(member: Member<Look>) -> PageResult {
@@ -138,19 +136,23 @@ fn purpose(id: ReceivedEmailId) -> String {
 
 async fn read(member: Member<Look>, id: Id) -> PageResult {
     let email = found(&member, id).await?;
-    let from = email.summary.envelope.received_for.first().cloned().unwrap_or_default();
-    let answer = answer_form(&member, email.summary.id, member.app.clock.ordered_id(), from);
+    let field = |value| Field { value, error: None };
+    let typed = TypedMail {
+        from: field(email.summary.envelope.received_for.first().cloned().unwrap_or_default()),
+        to: field(answering::answers_to(&email.summary).join("\n")),
+        ..TypedMail::default()
+    };
+    let answer = answer_form(&member, email.summary.id, member.app.clock.ordered_id(), typed);
     Ok(page(&member, StatusCode::OK, email, answer))
 }
 
 /// The form, with the id that the mail it sends gets.
-fn answer_form<D: Duty>(member: &Member<D>, id: ReceivedEmailId, sent_as: EmailId, from: String) -> AnswerForm {
+fn answer_form<D: Duty>(member: &Member<D>, id: ReceivedEmailId, sent_as: EmailId, typed: TypedMail) -> AnswerForm {
     AnswerForm {
         action: member.address(&format!("/received/{id}/reply")),
         hidden: member.hidden_making(&purpose(id), sent_as),
         problem: None,
-        from: Field { value: from, error: None },
-        text: Field::default(),
+        typed,
     }
 }
 
@@ -221,11 +223,9 @@ async fn download(member: Member<Look>, Path((id, attachment)): Path<(String, St
 async fn reply(member: Member<Manage>, State(receiving): State<Receiving>, id: Id, form: Form) -> PageResult {
     let email = found(&member, id).await?;
     let (sent_as, accepted) = member.accept_making(&purpose(email.summary.id), &form)?;
-    let (from, text) = (form.text("from"), form.lines("text"));
-    let given = [("from", from.trim()), ("text", &text)].into_iter().filter(|(_, value)| !value.is_empty());
-    let given: Map<String, Value> = given.map(|(name, value)| (name.to_owned(), value.into())).collect();
+    let typed = TypedMail::of(&form);
     let sent = async {
-        let fields = answering::answer(&receiving, &email.summary, given).await?;
+        let fields = answering::answer(&receiving, &email.summary, typed.fields()?).await?;
         emails::send_fields(&receiving.emails, &accepted, sent_as, fields, Vec::new()).await
     };
     let refusal = match sent.await {
@@ -238,8 +238,7 @@ async fn reply(member: Member<Manage>, State(receiving): State<Receiving>, id: I
         Error::Conflict { .. } => member.app.clock.ordered_id(),
         _ => sent_as,
     };
-    let mut answer = answer_form(&member, email.summary.id, sent_as, from);
-    answer.text.value = text;
-    answer.problem = web::beside_field(&refusal, [("from", &mut answer.from), ("text", &mut answer.text)]);
+    let mut answer = answer_form(&member, email.summary.id, sent_as, typed);
+    answer.problem = answer.typed.refused(&refusal);
     Ok(page(&member, refusal.status(), email, answer))
 }

@@ -34,7 +34,6 @@ struct ListPage {
     layout: Layout,
     shell: Shell,
     notice: Option<String>,
-    problem: Option<String>,
     /// What came of a file.
     imported: Option<Imported>,
     may_manage: bool,
@@ -42,6 +41,8 @@ struct ListPage {
     add_hidden: Vec<(String, String)>,
     email: Field,
     import_hidden: Vec<(String, String)>,
+    /// Its value is what no page can keep.
+    file: Field,
     export: String,
     search: String,
     origins: Vec<(&'static str, String, bool)>,
@@ -64,7 +65,7 @@ struct Row {
 #[derive(Default)]
 struct Told {
     email: Field,
-    problem: Option<String>,
+    file: Field,
     imported: Option<Imported>,
 }
 
@@ -134,12 +135,12 @@ async fn shown<D: Duty>(member: &Member<D>, status: StatusCode, page: &Page, tol
             .notice("added", "The address gets no mail any more.")
             .or(member.notice("known", "The address was on the list already."))
             .or(member.notice("removed", "The address may get mail again.")),
-        problem: told.problem,
         imported: told.imported,
         may_manage: member.may_manage(),
         add_hidden: member.hidden(ADD),
         email: told.email,
         import_hidden: member.hidden(IMPORT),
+        file: told.file,
         export: format!("{here}/export"),
         search,
         origins: std::iter::once(None).chain(Origin::ALL.map(Some)).map(choice).collect(),
@@ -199,8 +200,8 @@ async fn import(member: Member<Manage>, State(app): State<App>, Upload(form): Up
             shown(&member, StatusCode::OK, &page, Told { imported: Some(imported), ..Told::default() }).await
         }
         Err(refusal) if refusal.status() == StatusCode::UNPROCESSABLE_ENTITY => {
-            let told = Told { problem: Some(refusal.message().into_owned()), ..Told::default() };
-            shown(&member, refusal.status(), &page, told).await
+            let file = Field { value: String::new(), error: Some(refusal.message().into_owned()) };
+            shown(&member, refusal.status(), &page, Told { file, ..Told::default() }).await
         }
         Err(error) => Err(error.into()),
     }

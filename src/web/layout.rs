@@ -99,6 +99,11 @@ impl Stamp {
         Stamp { iso: crate::clock::rfc3339(micros), text: time.strftime("%-d %b %Y, %H:%M:%S").to_string() }
     }
 
+    /// The same with its zone, for where nothing else says it.
+    pub fn with_zone(self) -> Stamp {
+        Stamp { text: format!("{} UTC", self.text), ..self }
+    }
+
     /// The moment, told by how long ago it was.
     pub fn ago(micros: i64, now: i64) -> Stamp {
         let count = |number: i64, unit: &str| match number {

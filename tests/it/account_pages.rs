@@ -340,6 +340,12 @@ on_both! {
         assert_eq!(page.matches("% of the mail from").count(), 2, "{page}");
         app.store.run("DELETE FROM email_counts_by_day").await;
         assert!(!app.see("/dashboard/", &owner).await.text().contains("% of the mail from"));
+        app.store.run(&format!("INSERT INTO email_counts VALUES ({workspace}, {today}, 'shop.example', {nil}, 20, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)")).await;
+        let page = app.see("/dashboard/", &owner).await.text();
+        for end in [("2026-01-01T04:00:00.000000Z", "04:00 UTC"), ("2026-01-02T00:00:00.000000Z", "Fri 2 Jan UTC")] {
+            let (iso, text) = end;
+            assert!(page.contains(&format!("<span><time datetime=\"{iso}\" title=\"{iso}\">{text}</time></span>")), "{page}");
+        }
     }
 
     async fn the_checklist_goes_away_when_all_of_it_is_done_and_asks_for_a_domain_where_mail_leaves(store: Store) {

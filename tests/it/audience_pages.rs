@@ -236,6 +236,9 @@ on_both! {
         topic("Others", "opt_in").await;
         let empty = hand_in(&app, &cookie, "").await;
         assert_eq!(empty.status, 422, "{}", empty.text());
+        for piece in ["aria-invalid=\"true\" aria-describedby=\"f-file-error\"", "<p class=\"field-error\" id=\"f-file-error\">"] {
+            assert!(empty.text().contains(piece), "{piece}: {}", empty.text());
+        }
         let file = "Mail,Name,Seats,Junk\nada@example.com,Ada,3,x\nno address,Bob,1,x\ncy@example.com,\"Cy, \"\"C\"\"\",many,x\n";
         let handed = hand_in(&app, &cookie, file).await;
         assert_eq!(handed.status, 303, "{}", handed.text());
@@ -250,12 +253,22 @@ on_both! {
         for chosen in [&wanted, &unwanted] {
             assert!(refused.text().contains(&format!("<option value=\"{chosen}\" selected>")), "{}", refused.text());
         }
+        let beside = |page: &str, name: &str| page.matches(&format!("aria-invalid=\"true\" aria-describedby=\"{name}-error\"")).count();
+        assert_eq!(beside(&refused.text(), "columns"), 4, "none of them holds it: {}", refused.text());
+        let doubled = submit(&app, &cookie, &map, "/map", &[("column", "email"), ("column", "first_name"), ("column", "email"), ("column", "")]).await;
+        assert!(doubled.text().contains("id=\"columns-error\">Two columns are said to be"), "{}", doubled.text());
+        assert_eq!(beside(&doubled.text(), "columns"), 2, "{}", doubled.text());
         let columns = [("column", "email"), ("column", "first_name"), ("column", "property:seats"), ("column", "")];
+        let gone = [&columns[..], &[("segment", "01890000-0000-7000-8000-000000000000")]].concat();
+        let gone = submit(&app, &cookie, &map, "/map", &gone).await;
+        assert!(gone.text().contains("id=\"segments-error\">There is no such segment here."), "{}", gone.text());
+        assert!(beside(&gone.text(), "segments") > 0 && beside(&gone.text(), "columns") == 0, "{}", gone.text());
         let both = format!("{news} opt_out");
         for (topics, message) in [([&wanted, &both], "wants it both ways"), ([&wanted, &"01890000-0000-7000-8000-000000000000 opt_in".to_owned()], "There is no such topic here.")] {
             let typed = [&columns[..], &topics.map(|topic| ("topic", topic.as_str()))].concat();
             let refused = submit(&app, &cookie, &map, "/map", &typed).await;
             assert!(refused.status == 422 && refused.text().contains(message), "{message}: {}", refused.text());
+            assert!(beside(&refused.text(), "topics") > 0 && refused.text().contains("id=\"topics-error\">"), "{}", refused.text());
             assert!(refused.text().contains(&format!("<option value=\"{wanted}\" selected>")), "{}", refused.text());
         }
         let typed = [&columns[..], &[("on_conflict", "skip"), ("segment", &vip), ("topic", &wanted), ("topic", &unwanted), ("topic", "")]].concat();

@@ -4,6 +4,7 @@
 use posthorn::clock::{HOUR, SECOND};
 use serde_json::{Value, json};
 
+use crate::automation_pages::{owner, page};
 use crate::broadcasts::Stage;
 use crate::harness::on_both;
 use crate::sink::Sink;
@@ -45,6 +46,9 @@ on_both! {
         assert_eq!((&progress["put_off"], &progress["next_at"]), (&json!(1), &json!("2026-01-02T09:00:00.000000Z")));
         let reason = "it waits until 2026-01-02 09:00 in UTC: the broadcast sends from 09:00 until 17:00";
         assert_eq!(progress["waits_for"], reason);
+        let shown = page(&stage.post.app, &owner(&stage.post.app).await, &format!("/broadcasts/{id}")).await;
+        let until = "1 are put off, the first of them until <time datetime=\"2026-01-02T09:00:00.000000Z\"";
+        assert!(shown.contains(until) && shown.contains(">2 Jan 2026, 09:00:00 UTC</time>. Some wait: it waits until"), "{shown}");
         let waiting = own_mail(&stage, &id, "queued").await["recipients"].clone();
         assert_eq!(waiting[0]["waits_until"], "2026-01-02T09:00:00.000000Z");
         assert!(waiting[0]["reason"].as_str().expect("a reason").starts_with(reason), "{waiting}");

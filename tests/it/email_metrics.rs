@@ -10,6 +10,7 @@ use posthorn::email_metrics::{self, Counted, Counts, Tally};
 use posthorn::upkeep;
 use serde_json::{Value, json};
 
+use crate::automation_pages::{owner, page};
 use crate::broadcasts;
 use crate::delivery::Post;
 use crate::harness::{TestApp, on_both};
@@ -109,6 +110,71 @@ on_both! {
         assert_eq!(read(&post.app, &key, nobodys).await["totals"], json!({"sent": 0}));
         let refused = post.app.get("/emails/metrics?metrics=loved").key(&key).send().await;
         assert!(refused.refused(422, "invalid_parameter").contains("`metrics`"));
+    }
+
+    async fn a_page_tells_what_a_person_asks_of_the_numbers(store: Store) {
+        let post = Post::open(&store, &[]).await;
+        let (app, key) = (&post.app, post.app.full_key().await);
+        let theirs = app.second_workspace_key().await;
+        let made = app.post("/domains").key(&key).json(json!({"name": "one.example"})).send().await.json();
+        let domain = made["id"].as_str().expect("an id").to_owned();
+        let first = send(&post, &key, "a@one.example", &["x@example.com"]).await;
+        app.clock.advance(DAY);
+        send(&post, &key, "a@two.example", &["x@example.com", "bounced@posthorn.test"]).await;
+        let cookie = owner(app).await;
+        let ask = async |query: &str| page(app, &cookie, &format!("/deliverability?{query}")).await;
+        let sent = |count: i64| format!("<dt class=\"tile-label\">Sent</dt><dd class=\"tile-count\">{count}");
+        let usual = ask("").await;
+        assert!(usual.contains(&sent(3)) && usual.contains("those of UTC.") && !usual.contains("id=\"apart\""), "{usual}");
+        assert!(usual.contains("<details class=\"panel\">") && usual.matches("data-label=\"Day\"").count() == 30, "{usual}");
+        let one = ask(&format!("domain_id={domain}")).await;
+        assert!(one.contains(&sent(1)) && one.contains(&format!("<option value=\"{domain}\" selected>")), "{one}");
+        assert!(one.contains(&format!("?days=7&#38;domain_id={}\"", domain.replace('-', "%2D"))), "a span keeps the rest: {one}");
+        let dated = ask("start_date=2026-01-02&end_date=2026-01-02&granularity=hourly&timezone=Asia/Kathmandu&apart=domain").await;
+        assert!(dated.contains(&sent(1)) && dated.contains("those of Asia/Kathmandu."), "{dated}");
+        assert!(dated.contains("<td role=\"cell\" data-label=\"Hour\">2026-01-02 08:00</td>") && dated.contains("(Asia/Kathmandu)</text>"), "{dated}");
+        assert!(dated.contains("id=\"apart\">By domain") && dated.contains(&format!("/domains/{domain}\"")), "{dated}");
+        let weekly = ask("granularity=weekly&apart=email").await;
+        assert!(weekly.contains("<time datetime=\"2025-12-29\">2025-12-29</time>") && weekly.contains(&format!("/emails/{first}\"")), "{weekly}");
+        let mail = ask(&format!("email_id={first}")).await;
+        assert!(mail.contains(&sent(1)), "{mail}");
+        let theirs = app.post("/domains").key(&theirs).json(json!({"name": "theirs.example"})).send().await.json();
+        let theirs = format!("domain_id={}", theirs["id"].as_str().expect("an id"));
+        for (query, field) in [
+            ("start_date=soon", "start_date"),
+            ("end_date=never", "end_date"),
+            ("start_date=2020-01-01", "start_date"),
+            ("timezone=Nowhere", "timezone"),
+            ("granularity=yearly", "granularity"),
+            ("email_id=x", "email_id"),
+            ("email_id=01890000-0000-7000-8000-000000000000&apart=broadcast", "email_id"),
+            ("broadcast_id=01890000-0000-7000-8000-000000000000", "broadcast_id"),
+            ("apart=color", "apart"),
+            (&theirs, "domain_id"),
+        ] {
+            let refused = app.get(format!("/dashboard/deliverability?{query}")).header("cookie", &cookie).send().await;
+            let text = refused.text();
+            assert_eq!(refused.status, 422, "{query}: {text}");
+            assert!(text.contains(&format!("aria-describedby=\"f-{field}-error\"")) && text.contains("<details class=\"panel\" open>"), "{query}: {text}");
+            let typed = query.split('=').nth(1).and_then(|value| value.split('&').next()).expect("a value");
+            let is_line = ["start_date", "end_date", "timezone", "email_id"].contains(&field);
+            assert!(!is_line || text.contains(&format!("value=\"{typed}\"")), "{query} is kept: {text}");
+        }
+    }
+
+    async fn a_page_tells_the_numbers_of_a_broadcast(store: Store) {
+        let sink = Sink::open().await;
+        let stage = broadcasts::Stage::open(&store, &sink, 3).await;
+        let app = &stage.post.app;
+        let id = stage.send(json!({"name": "News of May"})).await;
+        stage.run().await;
+        send(&stage.post, &stage.key, "a@sender.example", &["x@example.com"]).await;
+        let cookie = owner(app).await;
+        let apart = page(app, &cookie, "/deliverability?apart=broadcast").await;
+        assert!(apart.contains("<bdi>News of May</bdi></a>") && apart.contains("Mail of no broadcast"), "{apart}");
+        let one = page(app, &cookie, &format!("/deliverability?broadcast_id={id}")).await;
+        assert!(one.contains("Sent</dt><dd class=\"tile-count\">3"), "{one}");
+        assert!(one.contains(&format!("<option value=\"{id}\" selected>News of May</option>")), "{one}");
     }
 
     async fn issue_14_the_numbers_of_single_mails_are_those_of_their_histories(store: Store) {

@@ -1,9 +1,11 @@
 //! Emails in the dashboard, as a person sees them.
 
+use posthorn::clock::MINUTE;
 use serde_json::json;
 
 use crate::automation_pages::{owner, page};
 use crate::emails::{mail, mail_with, sent};
+use crate::form_filling::Filled;
 use crate::harness::{TestApp, on_both};
 
 on_both! {
@@ -24,8 +26,12 @@ on_both! {
         }
         app.store.run("UPDATE email_recipients SET state = 30, due_at = due_at + 60000000, reason = 'mx.example: 451 later.' WHERE state = 10").await;
         let waiting = page(&app, &cookie, &format!("/emails/{id}")).await;
-        assert!(waiting.contains("mx.example: 451 later. It is looked at again at 2 Jan 2026, 03:05:05 UTC."), "{waiting}");
-        assert!(page(&app, &cookie, &format!("/emails/{later}")).await.contains("It is scheduled for 2 Jan 2026, 05:04:05 UTC."));
+        assert!(waiting.contains("<bdi>mx.example: 451 later. It is looked at again at</bdi> <time datetime=\"2026-01-02T03:05:05.678901Z\""), "{waiting}");
+        assert!(waiting.contains(">2 Jan 2026, 03:05:05 UTC</time>."), "{waiting}");
+        let told = app.get(format!("/emails/{id}")).key(&key).send().await.json();
+        assert_eq!(told["recipients"][0]["reason"], "mx.example: 451 later. It is looked at again at 2 Jan 2026, 03:05:05 UTC.");
+        let scheduled = page(&app, &cookie, &format!("/emails/{later}")).await;
+        assert!(scheduled.contains("<bdi>It is scheduled for</bdi> <time datetime=\"2026-01-02T05:04:05"), "{scheduled}");
         let file = one.split("/attachments/").nth(1).and_then(|rest| rest.split('"').next()).expect("a link");
         let saved = app.get(format!("/dashboard/emails/{id}/attachments/{file}")).header("cookie", &cookie).send().await;
         assert_eq!((saved.status, saved.text().as_str()), (200, "hi"));
@@ -83,6 +89,55 @@ on_both! {
         assert_eq!(unknown.status, 404);
         let moved = app.get("/dashboard/messages").header("cookie", &cookie).send().await;
         assert_eq!((moved.status, moved.location()), (308, "/dashboard/emails"));
+    }
+
+    async fn a_search_and_a_state_are_kept_together(app: TestApp) {
+        let key = app.full_key().await;
+        let cookie = owner(&app).await;
+        let mail_of = async |subject: &str, more: serde_json::Value| {
+            let mut body = mail_with(more);
+            body["subject"] = json!(subject);
+            sent(&app, &key, body).await
+        };
+        let later = json!({"scheduled_at": "in 1 hour"});
+        let first = mail_of("Spring & more", later.clone()).await;
+        let (queued, other) = (mail_of("Spring & more", json!({})).await, mail_of("Autumn", later.clone()).await);
+        let both = page(&app, &cookie, "/emails?state=scheduled&search=spring+%26").await;
+        assert!(both.contains(&format!("/emails/{first}\"")) && !both.contains(&queued) && !both.contains(&other), "{both}");
+        assert!(both.contains("<input type=\"hidden\" name=\"state\" value=\"scheduled\">"), "{both}");
+        for link in ["?search=spring%20%26\">All", "?state=bounced&#38;search=spring%20%26\">Bounced", "?state=scheduled\">Show all"] {
+            assert!(both.contains(link), "{link}: {both}");
+        }
+        for _ in 0..50 {
+            mail_of("Spring & more", later.clone()).await;
+        }
+        let newest = page(&app, &cookie, "/emails?state=scheduled&search=spring+%26").await;
+        assert!(!newest.contains(&first), "fifty at once");
+        let older = newest.split("rel=\"next\" href=\"/dashboard").nth(1).and_then(|rest| rest.split('"').next()).expect("more");
+        assert!(older.contains("state=scheduled&#38;search=spring%20%26&#38;after="), "{older}");
+        let older = page(&app, &cookie, &older.replace("&#38;", "&")).await;
+        assert!(older.contains(&first) && !older.contains(&queued) && !older.contains(&other), "{older}");
+        app.store.run("UPDATE email_recipients SET state = 28, due_at = NULL WHERE state = 10").await;
+        let uncertain = page(&app, &cookie, "/emails?state=uncertain&search=spring").await;
+        assert!(uncertain.contains(&queued) && !uncertain.contains(&first), "{uncertain}");
+    }
+
+    async fn a_shared_mail_can_be_read_for_as_long_as_was_chosen(app: TestApp) {
+        let key = app.full_key().await;
+        let cookie = owner(&app).await;
+        let path = format!("/emails/{}", sent(&app, &key, mail()).await);
+        let form = Filled::of(&page(&app, &cookie, &path).await, "/share");
+        let wrong = form.with("expires_in", "3 days").send(&app, &cookie).await;
+        assert!(wrong.status == 422 && wrong.text().contains("aria-describedby=\"f-expires_in-error\""), "{}", wrong.text());
+        let form = Filled::of(&wrong.text(), "/share");
+        assert_eq!(form.value("expires_in"), "3 days", "what was typed stays");
+        let shared = form.with("expires_in", "10m").send(&app, &cookie).await.text();
+        assert!(shared.contains("2 January 2026, 03:14 UTC</time>"), "{shared}");
+        let token = shared.split("/shared/emails/").nth(1).and_then(|rest| rest.split('<').next()).expect("a link");
+        let link = format!("/shared/emails/{token}");
+        assert_eq!(app.get(&link).send().await.status, 200);
+        app.clock.advance(11 * MINUTE);
+        assert_eq!(app.get(&link).send().await.status, 404);
     }
 
     async fn a_body_of_any_length_can_be_read(app: TestApp) {

@@ -443,6 +443,29 @@ on_both! {
         assert!(looks == 8 && found.contains("p2@example.com"), "{looks}: {found}");
     }
 
+    async fn recipients_of_a_broadcast_are_looked_for_by_how_lasting_a_bounce_is(store: Store) {
+        let sink = Sink::open().await;
+        let stage = Stage::open(&store, &sink, 2).await;
+        let app = &stage.post.app;
+        let cookie = owner(app).await;
+        let id = stage.send(json!({})).await;
+        stage.run().await;
+        store.run("UPDATE email_recipients SET state = 70 WHERE address = 'p0@example.com'").await;
+        let path = format!("/broadcasts/{id}/recipients");
+        let all = page(app, &cookie, &format!("{path}?type=bounced&search=example")).await;
+        for word in ["permanent", "transient", "undetermined"] {
+            let link = format!("{path}?type=bounced&#38;bounce_type={word}&#38;search=example\"");
+            assert!(all.contains(&link), "{link}: {all}");
+        }
+        assert!(!page(app, &cookie, &path).await.contains("bounce_type="), "only of bounces");
+        let lasting = page(app, &cookie, &format!("{path}?type=bounced&bounce_type=permanent")).await;
+        assert!(lasting.contains("p0@example.com") && !lasting.contains("p1@example.com"), "{lasting}");
+        assert!(lasting.contains("<input type=\"hidden\" name=\"bounce_type\" value=\"permanent\">"), "{lasting}");
+        let passing = page(app, &cookie, &format!("{path}?type=bounced&bounce_type=transient")).await;
+        assert!(!passing.contains("p0@example.com") && passing.contains("is tried again, and is no bounce"), "{passing}");
+        refused(app, &cookie, &format!("{path}?type=bounced&bounce_type=soft"), 404).await;
+    }
+
     async fn a_webhook_is_made_told_and_told_again(store: Store) {
         let teller = Teller::open(&store).await;
         let app = &teller.app;
@@ -499,6 +522,11 @@ on_both! {
         let told = app.post("/dashboard/suppressions/import").header("cookie", &cookie).body("multipart/form-data; boundary=b", file).send().await;
         assert!(told.status == 200 && told.text().contains("3 rows: 1 added, 1 were on the list already, 1 could not be read."), "{}", told.text());
         assert!(told.text().contains("Line 3:"));
+        let file = format!("--b\r\nContent-Disposition: form-data; name=\"token\"\r\n\r\n{}\r\n--b\r\nContent-Disposition: form-data; name=\"file\"; \
+            filename=\"a.csv\"\r\nContent-Type: text/csv\r\n\r\nname\nAda\n\r\n--b--\r\n", import.value("token"));
+        let wrong = app.post("/dashboard/suppressions/import").header("cookie", &cookie).body("multipart/form-data; boundary=b", file).send().await;
+        let beside = "aria-invalid=\"true\" aria-describedby=\"f-file-error\" required><p class=\"field-error\" id=\"f-file-error\">";
+        assert!(wrong.status == 422 && wrong.text().contains(beside), "{}", wrong.text());
         for (search, found, not) in [("bob@example.com", "bob@", "Ada@"), ("ADA", "Ada@", "bob@"), ("example", "bob@", "nobody"), ("b_b", "newest 5,000", "bob@")] {
             let shown = page(&app, &cookie, &format!("/suppressions?search={search}")).await;
             assert!(shown.contains(found) && !shown.contains(not), "{search}: {shown}");

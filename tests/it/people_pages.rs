@@ -128,6 +128,18 @@ on_both! {
         assert!(all[1][0].contains(&own), "{all:?}");
     }
 
+    async fn since_when_an_address_is_suppressed_is_a_time_on_the_page_of_its_contact(app: TestApp) {
+        let key = app.full_key().await;
+        let cookie = owner(&app).await;
+        let id = contact(&app, &key, json!({"email": "ada@example.com"})).await;
+        let before = page(&app, &cookie, &format!("/contacts/{id}")).await;
+        assert!(before.contains("<small>Topics that the contact opted out of are left out.</small>"), "{before}");
+        app.post("/suppressions").key(&key).json(json!({"email": "ada@example.com"})).send().await;
+        let shown = page(&app, &cookie, &format!("/contacts/{id}")).await;
+        assert!(shown.contains("<small>Somebody put this address on the list on <time datetime=\"2026-01-02T03:04:05"), "{shown}");
+        assert!(shown.contains(">2 January 2026, 03:04 UTC</time>. It gets no mail at all.</small>"), "{shown}");
+    }
+
     async fn contacts_are_found_by_part_of_an_address_or_name_and_by_filters(app: TestApp) {
         let key = app.full_key().await;
         let cookie = owner(&app).await;

@@ -359,6 +359,87 @@ on_both! {
         assert_eq!(answer["text"], "Thanks");
     }
 
+    async fn a_person_answers_with_all_that_the_api_takes(store: Store) {
+        let office = Office::open(&store, &[]).await;
+        let (app, cookie) = (&office.app, owner(&office.app).await);
+        let id = office.take(MESSAGE).await;
+        let one = page(app, &cookie, &format!("/received/{id}")).await;
+        let form = Filled::of(&one, "/reply");
+        assert_eq!(form.value("to"), "answers@sender.example", "where the mail wants answers");
+        assert!(one.contains("<details class=\"fold\"><summary>HTML, copies"), "{one}");
+        let silent = form.send(app, &cookie).await;
+        assert!(silent.status == 422 && silent.text().contains("id=\"f-text-error\""), "{}", silent.text());
+        let typed = [
+            ("to", "ada@sender.example\nboss@example.com"),
+            ("cc", "cc@example.com"),
+            ("bcc", "bcc@example.com"),
+            ("reply_to", "desk@in.example"),
+            ("subject", "About rows"),
+            ("html", "<p>Thanks</p>"),
+            ("text", "Thanks"),
+            ("scheduled_at", "in 1 hour"),
+            ("headers", "X-Order 1041"),
+        ];
+        let form = typed.iter().fold(Filled::of(&silent.text(), "/reply"), |form, (name, value)| form.with(name, value));
+        let wrong = form.send(app, &cookie).await;
+        assert!(wrong.status == 422 && wrong.text().contains("aria-describedby=\"f-headers-error\""), "{}", wrong.text());
+        assert!(wrong.text().contains("<details class=\"fold\" open>"), "what is wrong is seen: {}", wrong.text());
+        let again = Filled::of(&wrong.text(), "/reply");
+        for (name, value) in typed {
+            assert_eq!(again.value(name), value, "what was typed in {name} stays");
+        }
+        let sent = leads_to(&again.with("headers", "X-Order: 1041").send(app, &cookie).await);
+        let answer = office.get(sent.strip_suffix("?sent").expect("the mail's page")).await;
+        for (name, value) in [
+            ("to", json!(["ada@sender.example", "boss@example.com"])),
+            ("cc", json!(["cc@example.com"])),
+            ("bcc", json!(["bcc@example.com"])),
+            ("reply_to", json!(["desk@in.example"])),
+            ("subject", json!("About rows")),
+            ("html", json!("<p>Thanks</p>")),
+            ("text", json!("Thanks")),
+            ("last_event", json!("scheduled")),
+        ] {
+            assert_eq!(answer[name], value, "{name}: {answer}");
+        }
+        let envelope = store.value("SELECT envelope FROM emails").await.expect("a mail");
+        let envelope: Value = serde_json::from_str(&envelope).expect("JSON");
+        let headers = envelope["headers"].as_array().expect("headers");
+        for header in [json!(["X-Order", "1041"]), json!(["In-Reply-To", "<2@sender.example>"])] {
+            assert!(headers.contains(&header), "{header}: {envelope}");
+        }
+    }
+
+    async fn a_person_forwards_with_all_that_the_api_takes(store: Store) {
+        let office = Office::open(&store, &[]).await;
+        let (app, cookie) = (&office.app, owner(&office.app).await);
+        let id = office.take(MESSAGE).await;
+        let form = Filled::of(&page(app, &cookie, &format!("/received/{id}/forward")).await, "/forward");
+        let typed = [
+            ("to", "team@example.com"),
+            ("cc", "nobody"),
+            ("bcc", "bcc@example.com"),
+            ("reply_to", "desk@in.example"),
+            ("subject", "Look"),
+            ("html", "<p>Look at this.</p>"),
+        ];
+        let form = typed.iter().fold(form, |form, (name, value)| form.with(name, value));
+        let wrong = form.send(app, &cookie).await;
+        assert!(wrong.status == 422 && wrong.text().contains("aria-describedby=\"f-cc-error\""), "{}", wrong.text());
+        let again = Filled::of(&wrong.text(), "/forward");
+        for (name, value) in typed {
+            assert_eq!(again.value(name), value, "what was typed in {name} stays");
+        }
+        let sent = leads_to(&again.with("cc", "cc@example.com").send(app, &cookie).await);
+        let path = sent.strip_suffix("?sent").expect("the mail's page");
+        let mail = office.get(path).await;
+        assert_eq!((&mail["cc"], &mail["bcc"]), (&json!(["cc@example.com"]), &json!(["bcc@example.com"])));
+        assert_eq!((&mail["reply_to"], &mail["subject"]), (&json!(["desk@in.example"]), &json!("Look")));
+        assert_eq!(mail["html"], "<p>Look at this.</p>");
+        let files = office.get(&format!("{path}/attachments")).await;
+        assert_eq!(files["data"][0]["filename"], "forwarded_message.eml", "with HTML of one's own it is attached");
+    }
+
     async fn issue_15_a_person_sends_on_what_came_in(store: Store) {
         let office = Office::open(&store, &[]).await;
         let (app, cookie) = (&office.app, owner(&office.app).await);

@@ -5,6 +5,7 @@
 mod apply;
 mod form;
 mod fuzzing;
+mod page_map;
 mod pages;
 mod plan;
 mod routes;

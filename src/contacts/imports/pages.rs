@@ -6,30 +6,21 @@ use axum::extract::{FromRef, FromRequest, Request, State};
 use axum::response::Response;
 use axum::routing::get;
 use http::StatusCode;
-use serde_json::{Map, Value, json};
 
 use super::apply::Problem;
+use super::page_map;
 use super::plan::Sample;
-use super::routes::{CHUNKS_AT_ONCE, HandedIn, LARGEST, check_ties};
+use super::routes::{CHUNKS_AT_ONCE, HandedIn, LARGEST};
 use super::shapes::{ImportDetail, Item};
 use super::store::{self, CHUNK};
 use crate::accounts::{Duty, Look, Manage, Member};
 use crate::app::App;
 use crate::auth::{self, Actor};
-use crate::contacts::{change::Ties, properties::Declared, properties_store};
 use crate::db::{Batch, DbError, Row};
 use crate::error::Error;
-use crate::id::{ImportId, SegmentId, TopicId};
+use crate::id::ImportId;
 use crate::occurrences::Occurrences;
-use crate::segments;
-use crate::topics::{self, Subscription, TopicChoices};
-use crate::web::{self, Form, Layout, Leaf, MultipartForm, Page, PageError, PageResult, PathId, RECENT, Shell, Stamp};
-
-/// How many rows of a file are shown.
-const SHOWN: usize = 4;
-
-/// How much of a cell is shown.
-const LONGEST_CELL: usize = 80;
+use crate::web::{self, Field, Layout, Leaf, MultipartForm, Page, PageError, PageResult, PathId, RECENT, Shell, Stamp};
 
 const UPLOAD: &str = "hand in a file of contacts";
 
@@ -37,7 +28,7 @@ pub fn router() -> Router<Occurrences> {
     Router::new()
         .route("/imports", get(list).post(upload))
         .route("/imports/{id}", get(show))
-        .route("/imports/{id}/map", get(map).post(begin))
+        .route("/imports/{id}/map", get(page_map::map).post(page_map::begin))
 }
 
 #[derive(Template)]
@@ -47,7 +38,8 @@ struct ListPage {
     shell: Shell,
     may_manage: bool,
     hidden: Vec<(String, String)>,
-    problem: Option<String>,
+    /// Its value is what no page can keep.
+    file: Field,
     imports: Vec<ImportRow>,
     newer: Option<String>,
     older: Option<String>,
@@ -60,74 +52,6 @@ struct ImportRow {
     total: i64,
     failed: i64,
     created: Stamp,
-}
-
-#[derive(Template)]
-#[template(path = "imports/map.html")]
-struct MapPage {
-    layout: Layout,
-    shell: Shell,
-    action: String,
-    hidden: Vec<(String, String)>,
-    problem: Option<String>,
-    columns: Vec<Column>,
-    overwrites: bool,
-    segments: Vec<(SegmentId, String, bool)>,
-    topics: Vec<Topic>,
-}
-
-struct Topic {
-    name: String,
-    /// Value, label, and whether it is chosen.
-    choices: Vec<(String, &'static str, bool)>,
-}
-
-impl Topic {
-    /// What contacts can be said to want of a topic, with what was sent.
-    fn of((id, name): (TopicId, String), sent: &[String]) -> Topic {
-        let choice = |(subscription, label): (Subscription, &'static str)| {
-            let value = format!("{id} {}", subscription.as_str());
-            let is_chosen = sent.contains(&value);
-            (value, label, is_chosen)
-        };
-        let choices = [(Subscription::OptIn, "they want it"), (Subscription::OptOut, "they do not want it")];
-        Topic { name, choices: choices.into_iter().map(choice).collect() }
-    }
-}
-
-/// What was said of the contacts of a file, beside what its columns hold.
-#[derive(Default)]
-struct Wishes {
-    overwrites: bool,
-    segment_ids: Vec<SegmentId>,
-    /// Of each topic its id and a subscription, or nothing.
-    topics: Vec<String>,
-}
-
-impl Wishes {
-    fn sent(form: &Form) -> Wishes {
-        Wishes {
-            overwrites: form.text("on_conflict") == "upsert",
-            segment_ids: form.all("segment").iter().filter_map(|id| id.parse().ok()).collect(),
-            topics: form.all("topic"),
-        }
-    }
-
-    /// As a request would say it.
-    fn ties(&self) -> Result<Ties, Error> {
-        let chosen = self.topics.iter().filter_map(|one| one.split_once(' '));
-        let chosen: Vec<Value> =
-            chosen.map(|(id, subscription)| json!({"id": id, "subscription": subscription})).collect();
-        let chosen: TopicChoices = web::read_fields(Map::from_iter([("topics".to_owned(), chosen.into())]))?;
-        Ok(Ties { segment_ids: self.segment_ids.clone(), choices: chosen.topics.0 })
-    }
-}
-
-struct Column {
-    name: String,
-    cells: Vec<String>,
-    /// Value, label, and whether it is chosen.
-    meanings: Vec<(String, String, bool)>,
 }
 
 #[derive(Template)]
@@ -155,19 +79,19 @@ fn badge(status: &str) -> (&'static str, &'static str) {
     }
 }
 
-fn gone() -> Error {
+pub(super) fn gone() -> Error {
     Error::not_found("There is no such import here. A file whose columns nobody named is kept for an hour.")
 }
 
 async fn list(member: Member<Look>) -> PageResult {
-    Ok(list_page(&member, StatusCode::OK, &member.page()?, None).await?)
+    Ok(list_page(&member, StatusCode::OK, &member.page()?, Field::default()).await?)
 }
 
 async fn list_page<D: Duty>(
     member: &Member<D>,
     status: StatusCode,
     page: &Page,
-    problem: Option<String>,
+    file: Field,
 ) -> Result<Response, Error> {
     let rows = member.read(store::page(member.workspace_id(), None, page)).await?;
     let stored: Result<Vec<ImportDetail>, DbError> = rows.iter().map(ImportDetail::read).collect();
@@ -189,7 +113,7 @@ async fn list_page<D: Duty>(
         shell: member.shell("/imports"),
         may_manage: member.may_manage(),
         hidden: member.hidden(UPLOAD),
-        problem,
+        file,
         imports: items.into_iter().map(row).collect(),
         newer,
         older,
@@ -218,8 +142,8 @@ async fn upload(State(app): State<Occurrences>, member: Member<Manage>, Handed(f
     match keep(&accepted, &app, &form).await {
         Ok(id) => Ok(member.see_other(&format!("/imports/{id}/map"))),
         Err(error @ (Error::Invalid { .. } | Error::Missing { .. } | Error::TooLarge { .. })) => {
-            let problem = Some(error.message().into_owned());
-            Ok(list_page(&member, StatusCode::UNPROCESSABLE_ENTITY, &Page::parse("", RECENT)?, problem).await?)
+            let file = Field { value: String::new(), error: Some(error.message().into_owned()) };
+            Ok(list_page(&member, StatusCode::UNPROCESSABLE_ENTITY, &Page::parse("", RECENT)?, file).await?)
         }
         Err(error) => Err(error.into()),
     }
@@ -245,115 +169,6 @@ async fn keep(actor: &dyn Actor, app: &Occurrences, form: &MultipartForm) -> Res
         start = end;
     }
     Ok(id)
-}
-
-/// A file that waits: what it begins with, and its size.
-async fn waiting(member: &Member<Manage>, id: ImportId) -> Result<(Sample, usize), Error> {
-    let workspace = member.workspace_id();
-    let length: Option<i64> = member.query(store::length(workspace, id)).await?;
-    let size = usize::try_from(length.unwrap_or_default()).unwrap_or_default();
-    let rows = member.read(store::piece(workspace, id, 0)).await?;
-    let start = rows.first().ok_or_else(gone)?.bytes(0)?;
-    Ok((Sample::of(&start, start.len() == size, SHOWN)?, size))
-}
-
-async fn declared(member: &Member<Manage>) -> Result<Vec<Declared>, Error> {
-    Ok(Declared::read_all(&member.read(properties_store::all(member.workspace_id())).await?)?)
-}
-
-fn purpose(id: ImportId) -> String {
-    format!("create import {id}")
-}
-
-async fn map(member: Member<Manage>, id: Result<PathId<ImportId>, Error>) -> PageResult {
-    let PathId(id) = id.map_err(|_| gone())?;
-    if !member.read(store::by_id(member.workspace_id(), id)).await?.is_empty() {
-        return Ok(member.see_other(&format!("/imports/{id}")));
-    }
-    let (sample, _) = waiting(&member, id).await?;
-    let declared = declared(&member).await?;
-    let guessed: Vec<String> = (0..sample.header.len()).map(|column| sample.guess(column, &declared)).collect();
-    Ok(map_page(&member, StatusCode::OK, id, (&sample, &guessed), &Wishes::default(), None).await?)
-}
-
-async fn map_page(
-    member: &Member<Manage>,
-    status: StatusCode,
-    id: ImportId,
-    (sample, chosen): (&Sample, &[String]),
-    wishes: &Wishes,
-    problem: Option<String>,
-) -> Result<Response, Error> {
-    let declared = declared(member).await?;
-    let own = [
-        ("", "leave it out"),
-        ("email", "Address"),
-        ("first_name", "First name"),
-        ("last_name", "Last name"),
-        ("unsubscribed", "Unsubscribed"),
-        ("own", "a property with the column’s name"),
-    ];
-    let column = |(at, name): (usize, &String)| {
-        let chosen = chosen.get(at).map_or("", String::as_str);
-        let mut meanings: Vec<(String, String, bool)> =
-            own.iter().map(|(value, label)| ((*value).into(), (*label).into(), *value == chosen)).collect();
-        meanings.extend(declared.iter().map(|property| {
-            let value = format!("property:{}", property.key);
-            let is_chosen = value == chosen;
-            (value, format!("Property {}", property.key), is_chosen)
-        }));
-        let cell = |row: &Vec<String>| row.get(at).map_or("", String::as_str).chars().take(LONGEST_CELL).collect();
-        Column { name: name.clone(), cells: sample.rows.iter().map(cell).collect(), meanings }
-    };
-    let all: Vec<(SegmentId, String, bool)> = member.query(segments::choices(member.workspace_id())).await?;
-    let open = all.into_iter().filter(|(.., fills_itself)| !fills_itself);
-    let topics: Vec<(TopicId, String)> = member.query(topics::choices(member.workspace_id())).await?;
-    let content = MapPage {
-        layout: member.layout(),
-        shell: member.shell("/imports"),
-        action: member.address(&format!("/imports/{id}/map")),
-        hidden: member.hidden(&purpose(id)),
-        problem,
-        columns: sample.header.iter().enumerate().map(column).collect(),
-        overwrites: wishes.overwrites,
-        segments: open.map(|(id, name, _)| (id, name, wishes.segment_ids.contains(&id))).collect(),
-        topics: topics.into_iter().map(|topic| Topic::of(topic, &wishes.topics)).collect(),
-    };
-    Ok(web::page(status, &content))
-}
-
-async fn begin(
-    State(app): State<Occurrences>,
-    member: Member<Manage>,
-    id: Result<PathId<ImportId>, Error>,
-    form: Form,
-) -> PageResult {
-    let PathId(id) = id.map_err(|_| gone())?;
-    let accepted = member.accept(&purpose(id), &form)?;
-    if !member.read(store::by_id(member.workspace_id(), id)).await?.is_empty() {
-        return Ok(member.see_other(&format!("/imports/{id}")));
-    }
-    let (sample, size) = waiting(&member, id).await?;
-    let (meanings, wishes) = (form.all("column"), Wishes::sent(&form));
-    let begun = async {
-        let upload = sample.upload(size, &meanings, wishes.overwrites, wishes.ties()?)?;
-        check_ties(&accepted, &upload.plan).await?;
-        let insert = store::insert(member.workspace_id(), id, &upload, app.clock.now(), app.clock.steady());
-        match accepted.try_commit(|| insert.clone().into()).await? {
-            // Sent twice: it is under way.
-            Ok(_) | Err(DbError::Duplicate(_)) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
-    };
-    match begun.await {
-        Ok(()) => Ok(member.see_other(&format!("/imports/{id}"))),
-        Err(error @ (Error::Invalid { .. } | Error::NotFound { .. })) => {
-            let status = StatusCode::UNPROCESSABLE_ENTITY;
-            let (chosen, problem) = ((&sample, meanings.as_slice()), web::beside_field(&error, []));
-            Ok(map_page(&member, status, id, chosen, &wishes, problem).await?)
-        }
-        Err(error) => Err(error.into()),
-    }
 }
 
 async fn show(member: Member<Look>, id: Result<PathId<ImportId>, Error>) -> PageResult {

@@ -97,10 +97,10 @@ async fn change(
 ) -> Result<Result<HeaderValue, Faults>, Error> {
     let session = &member.session;
     session.check_form(PURPOSE, &form.text("token"))?;
-    let wish = read(&form.text("current"), &form.text("password"), &form.text("password_again"));
+    let chosen = read(&form.text("current"), &form.text("password"), &form.text("password_again"));
     let kept = prove(app, session.user_id, form.text("current")).await?;
     let wrong = kept.is_none().then(|| "This is not your current password.".to_owned());
-    let (password, kept) = match (wish, kept) {
+    let (password, kept) = match (chosen, kept) {
         (Ok(password), Some(kept)) => (password, kept),
         (Ok(_), None) => return Ok(Err(Faults { current: wrong, ..Faults::default() })),
         (Err(faults), _) => return Ok(Err(Faults { current: wrong, ..faults })),

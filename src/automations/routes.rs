@@ -9,7 +9,7 @@ use utoipa_axum::routes;
 
 use super::automation::{self, ReEntry, Status};
 use super::graph::Graph;
-use super::shapes::{AutomationDetail, Change, Check, Draft, Item, StatusParam, Stopped, Wish};
+use super::shapes::{AutomationBody, AutomationDetail, Change, Check, Draft, Item, StatusParam, Stopped};
 use super::store::{self, GraphText, NewAutomation, Stored};
 use super::unread;
 use crate::app::App;
@@ -41,12 +41,17 @@ pub fn router() -> OpenApiRouter<App> {
 /// soon as it is enabled.
 #[utoipa::path(
     post, path = "/automations", tag = "Automations", operation_id = "create_automation",
-    params(Idempotency), request_body = Wish,
+    params(Idempotency), request_body = AutomationBody,
     responses((status = 201, description = "The automation is made.", body = Reference)),
 )]
-async fn create(caller: Caller, State(app): State<App>, key: Idempotency, body: Body<Wish>) -> Result<Response, Error> {
+async fn create(
+    caller: Caller,
+    State(app): State<App>,
+    key: Idempotency,
+    body: Body<AutomationBody>,
+) -> Result<Response, Error> {
     let request = key.request(&caller, &app, &body);
-    let Wish { name, status, re_entry, exit_on, send_window, steps, connections } = body.read()?;
+    let AutomationBody { name, status, re_entry, exit_on, send_window, steps, connections } = body.read()?;
     let graph = read_graph(&steps, &connections)?;
     if status == Some(Status::Enabled) {
         automation::must_be_sendable(&app.db, caller.workspace_id(), Some(&graph)).await?;
@@ -164,8 +169,8 @@ async fn must_be_sendable(caller: &Caller, app: &App, id: AutomationId, change: 
 }
 
 /// What a body wants changed: at least one thing.
-fn wanted(wish: Change) -> Result<store::Change, Error> {
-    let Change { exit_on, send_window, name, status, re_entry, steps, connections } = wish;
+fn wanted(change: Change) -> Result<store::Change, Error> {
+    let Change { exit_on, send_window, name, status, re_entry, steps, connections } = change;
     let (web::Change(exit_on), web::Change(send_window)) = (exit_on, send_window);
     let graph = graph_wanted(steps, connections)?;
     let change = store::Change { name, status, re_entry, exit_on, send_window, graph, ..store::Change::default() };

@@ -27,7 +27,7 @@ use crate::windows::Window;
     ],
     "connections": [{"from": "start", "to": "wait", "type": "default"}],
 }))]
-pub struct Wish {
+pub struct AutomationBody {
     pub name: AutomationName,
     /// Whether events start runs of it.
     #[schema(default = "disabled")]

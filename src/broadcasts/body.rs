@@ -56,23 +56,22 @@ checked_text!(
 
 /// A published template, in place of `html` and `text`.
 #[derive(Debug, Deserialize, ToSchema)]
-#[schema(as = BroadcastTemplate)]
-pub struct TemplateWish {
+pub struct BroadcastTemplate {
     /// Its id or its alias.
     id: String,
     /// Values for its variables, the same for everybody.
     variables: Option<Map<String, Value>>,
 }
 
-impl From<TemplateWish> for UsedTemplate {
-    fn from(wish: TemplateWish) -> UsedTemplate {
-        UsedTemplate { id: wish.id, variables: wish.variables.unwrap_or_default(), sent: None }
+impl From<BroadcastTemplate> for UsedTemplate {
+    fn from(given: BroadcastTemplate) -> UsedTemplate {
+        UsedTemplate { id: given.id, variables: given.variables.unwrap_or_default(), sent: None }
     }
 }
 
 /// A broadcast to make.
 #[derive(Debug, Deserialize, ToSchema)]
-#[schema(as = BroadcastWish, example = json!({
+#[schema(example = json!({
     "segment_id": "01890000-0000-7000-8000-000000000001", "from": "Acme <news@acme.example>",
     "subject": "What is new", "html": "<p>Hello {{{FIRST_NAME|there}}}</p><a href=\"{{{UNSUBSCRIBE_URL}}}\">Unsubscribe</a>",
 }))]
@@ -91,7 +90,7 @@ pub struct NewBroadcast {
     pub html: Option<BroadcastBody>,
     /// Where there is none, one is made of the HTML.
     pub text: Option<BroadcastBody>,
-    pub template: Option<TemplateWish>,
+    pub template: Option<BroadcastTemplate>,
     #[schema(value_type = Option<AddressList>)]
     pub reply_to: Option<Mailboxes<0>>,
     pub preview_text: Option<PreviewText>,
@@ -178,8 +177,8 @@ pub struct BroadcastChange {
     #[schema(value_type = Option<BroadcastBody>)]
     text: Change<BroadcastBody>,
     /// Null takes it away.
-    #[schema(value_type = Option<TemplateWish>)]
-    template: Change<TemplateWish>,
+    #[schema(value_type = Option<BroadcastTemplate>)]
+    template: Change<BroadcastTemplate>,
     #[schema(value_type = Option<AddressList>)]
     reply_to: Option<Mailboxes<0>>,
     /// Null takes it away.

@@ -51,7 +51,7 @@ pub struct Counted {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
-    Whole,
+    Complete,
     /// It is still being counted.
     Going,
     /// There are more than are counted.
@@ -75,7 +75,7 @@ impl Broadcasts {
         drop(held);
         match progress {
             // Contacts come and go: who looks again sees them counted anew.
-            Reach::Whole => drop(self.counts.0.remove(&broadcast.id)),
+            Reach::Complete => drop(self.counts.0.remove(&broadcast.id)),
             Reach::Going | Reach::TooMany => self.counts.0.insert(broadcast.id, counting),
         }
         Ok(counted)
@@ -95,7 +95,7 @@ impl Broadcasts {
                 counting.audience.judge(row, content.topic_id.is_some())?;
             }
             if rows.len() < PAGE {
-                return Ok(Reach::Whole);
+                return Ok(Reach::Complete);
             }
         }
         Ok(Reach::Going)

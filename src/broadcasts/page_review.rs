@@ -174,7 +174,7 @@ async fn sentence(member: &Member<Manage>, broadcast: &Broadcast, counted: &Coun
         1 => "1 mail".to_owned(),
         count => format!("{count} mails"),
     };
-    if counted.progress == Reach::Whole {
+    if counted.progress == Reach::Complete {
         return Ok(format!("{mails} would be sent now."));
     }
     let segment_id = broadcast.content.segment_id;

@@ -104,7 +104,7 @@ pub fn wanted_states(kind: Option<Kind>, bounce_type: Option<BounceType>) -> &'s
 /// Which recipients are wanted.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-struct Wish {
+struct RecipientFilter {
     /// What became of them; without it, all.
     #[serde(rename = "type")]
     #[param(rename = "type", inline)]
@@ -152,21 +152,21 @@ struct Item {
 /// Those of the kind that `type` names, from the last on.
 #[utoipa::path(
     get, path = "/broadcasts/{id}/recipients", tag = "Broadcasts", operation_id = "list_broadcast_recipients",
-    params(PathId, Wish, Newest),
+    params(PathId, RecipientFilter, Newest),
     responses((status = 200, description = "The recipients.", body = List<Item>)),
 )]
 async fn list(
     caller: Caller,
     State(broadcasts): State<Broadcasts>,
     PathId(id): PathId<BroadcastId>,
-    Query(wish): Query<Wish>,
+    Query(filter): Query<RecipientFilter>,
     Newest(page): Newest,
 ) -> JsonResult<List<Item>> {
     let email_id = find(&caller, id).await?.email_id();
     let wanted = Wanted {
-        states: wanted_states(wish.kind, wish.bounce_type),
-        address: wish.email.as_deref().unwrap_or_default(),
-        is_unsubscribed: wish.kind == Some(Kind::Unsubscribed),
+        states: wanted_states(filter.kind, filter.bounce_type),
+        address: filter.email.as_deref().unwrap_or_default(),
+        is_unsubscribed: filter.kind == Some(Kind::Unsubscribed),
         until: None,
     };
     let rows = caller.read(|| emails::page_of_recipients(email_id, &wanted, &page)).await?;

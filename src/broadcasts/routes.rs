@@ -70,13 +70,13 @@ async fn create(
 ) -> Result<Response, Error> {
     let request = key.request(&caller, &broadcasts, &body);
     let work = async {
-        let wish = body.read()?;
-        let is_sent = wish.send.unwrap_or_default();
-        if wish.scheduled_at.is_some() && !is_sent {
+        let given = body.read()?;
+        let is_sent = given.send.unwrap_or_default();
+        if given.scheduled_at.is_some() && !is_sent {
             return Err(Error::invalid("The `scheduled_at` field is for a broadcast with `send`: true."));
         }
-        let scheduled_at = wish.scheduled_at.clone();
-        let content = wish.content()?;
+        let scheduled_at = given.scheduled_at.clone();
+        let content = given.content()?;
         let launch = match is_sent {
             true => launch(scheduled_at.as_deref(), &broadcasts.clock)?,
             false => Launch::NONE,

@@ -66,7 +66,7 @@ pub struct Slot {
 }
 
 /// Rows of one destination that were claimed together, and room for as many calls as may be made at once.
-pub struct Hand<C> {
+pub struct Dispatch<C> {
     pub destination: String,
     pub rows: Vec<C>,
     pub slots: Vec<Slot>,
@@ -116,8 +116,8 @@ impl Calls {
 
     /// Claims as many rows for each of these destinations as may call it now.
     pub async fn claim<C: InLine>(self: &Arc<Calls>, at: (&Db, &Clock), waiting: &[Waiting]) -> Vec<(C, Slot)> {
-        let hands = self.claim_ahead(at, waiting, 1).await;
-        hands.into_iter().flat_map(|hand| hand.rows.into_iter().zip(hand.slots)).collect()
+        let dispatches = self.claim_ahead(at, waiting, 1).await;
+        dispatches.into_iter().flat_map(|dispatch| dispatch.rows.into_iter().zip(dispatch.slots)).collect()
     }
 
     /// The same, and for a destination that may have several calls at once up to so many for each of these: who makes
@@ -127,7 +127,7 @@ impl Calls {
         (db, clock): (&Db, &Clock),
         waiting: &[Waiting],
         ahead: usize,
-    ) -> Vec<Hand<C>> {
+    ) -> Vec<Dispatch<C>> {
         let now = clock.steady();
         let (paused, open): (Vec<&Waiting>, Vec<&Waiting>) = waiting.iter().partition(|one| one.pause.is_some());
         // Whoever gets to move a pause makes the call that decides: each is a commit of its own.
@@ -151,7 +151,7 @@ impl Calls {
         group: &[&Waiting],
         now: i64,
         ahead: usize,
-    ) -> Result<Vec<Hand<C>>, DbError> {
+    ) -> Result<Vec<Dispatch<C>>, DbError> {
         let (mut room, mut batch) = (HashMap::new(), Batch::new());
         for Waiting { destination, pause, .. } in group {
             let most = self.destinations().reserve(destination, *pause, now);
@@ -173,16 +173,16 @@ impl Calls {
             }
             Err(error) => failure = Some(error),
         }
-        let mut hands = Vec::with_capacity(lines.len());
+        let mut dispatches = Vec::with_capacity(lines.len());
         for (destination, most) in room {
             let rows = lines.remove(destination).unwrap_or_default();
             let used = rows.len().min(most);
             self.destinations().release(destination, most - used);
             let slot = |_| Slot { calls: self.clone(), destination: destination.to_owned() };
             let slots = (0..used).map(slot).collect();
-            hands.extend((used > 0).then(|| Hand { destination: destination.to_owned(), rows, slots }));
+            dispatches.extend((used > 0).then(|| Dispatch { destination: destination.to_owned(), rows, slots }));
         }
-        failure.map_or(Ok(hands), Err)
+        failure.map_or(Ok(dispatches), Err)
     }
 
     /// Remembers how long the calls of so many rows took that were claimed together, up to so many ahead.

@@ -17,7 +17,7 @@ use crate::seal::Seal;
 use crate::{hold, serve};
 
 /// How often to say how far a copy is.
-const SAY: Duration = Duration::from_secs(1);
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Args, Debug)]
 pub struct Backup {
@@ -55,7 +55,7 @@ impl Backup {
         let marks = [hold::set(&clock, &format!("a backup of {}", rfc3339(clock.now())))];
         let mut said: Option<Instant> = None;
         let mut say = |done: u64, of: u64| {
-            if said.is_none_or(|said| said.elapsed() >= SAY) {
+            if said.is_none_or(|said| said.elapsed() >= PROGRESS_INTERVAL) {
                 said = Some(Instant::now());
                 eprintln!("{} of {} MiB copied", done >> 20, of >> 20);
             }

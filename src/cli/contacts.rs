@@ -44,9 +44,9 @@ impl Contacts {
         let contact = contacts::find_named(&operator, address).await.map_err(refused)?;
         match &self {
             Contacts::Export { .. } => {
-                let mut dossier = contacts::Dossier::of(&product, workspace_id, contact);
+                let mut export = contacts::ContactExport::of(&product, workspace_id, contact);
                 let mut out = std::io::stdout().lock();
-                while let Some(piece) = dossier.next().await? {
+                while let Some(piece) = export.next().await? {
                     out.write_all(piece.as_bytes())?;
                 }
                 Ok(out.flush()?)

@@ -51,8 +51,8 @@ pub use path::find_named;
 pub use properties::Declared;
 pub use properties_store::all as declared_properties;
 pub use store::{TopicRecipient, by_email_key, find_by_email_key, topic_recipients};
-pub use subscription::{Subscriptions, Wishes, change_own as change_own_subscriptions, subscribe};
-pub use traces::{Dossier, begin as erase, round as erasure_round, run as run_erasures};
+pub use subscription::{SubscriptionChanges, Subscriptions, change_own as change_own_subscriptions, subscribe};
+pub use traces::{ContactExport, begin as erase, round as erasure_round, run as run_erasures};
 pub use write::{
     UnsubscribedBy, add_to_segment, count_engagement, delete as delete_contact, hold_sequence, next_sequence,
     note_sent, tell_by_email, tell_waiting_by_email, update as update_contact, upsert_by_email,

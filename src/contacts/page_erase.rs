@@ -6,7 +6,7 @@ use http::StatusCode;
 
 use super::page_one::purpose;
 use super::path::Named;
-use super::traces::{self, Dossier, Erased};
+use super::traces::{self, ContactExport, Erased};
 use crate::accounts::{Look, Manage, Member};
 use crate::error::Error;
 use crate::id::ContactId;
@@ -38,7 +38,7 @@ struct ErasurePage {
 
 pub async fn export(member: Member<Manage>, named: Named) -> PageResult {
     let contact = named.find(&member).await?;
-    Ok(traces::document(Dossier::of(&member.app, member.workspace_id(), contact)).await?)
+    Ok(traces::document(ContactExport::of(&member.app, member.workspace_id(), contact)).await?)
 }
 
 pub async fn ask(member: Member<Manage>, named: Named) -> PageResult {

@@ -19,7 +19,7 @@ use crate::auth::Actor;
 use crate::error::Error;
 use crate::id::SegmentId;
 use crate::occurrences::Occurrences;
-use crate::segments::{self, SegmentChange, SegmentName, Wish};
+use crate::segments::{self, GivenFilter, SegmentChange, SegmentName};
 use crate::web::{self, Change, ConfirmPage, Field, Form, Layout, PageResult, PathId, Shell};
 
 /// How many blank rows a group ends with.
@@ -191,7 +191,7 @@ async fn take(
             ("save", _) if wrong_name.is_some() => Ok(Outcome::Shown),
             ("save", Some(id)) => {
                 let filter = filter.ok_or_else(none)?;
-                let change = SegmentChange { name: None, filter: Change(Some(Some(Wish(Some(filter))))) };
+                let change = SegmentChange { name: None, filter: Change(Some(Some(GivenFilter(Some(filter))))) };
                 segments::change(&accepted, app, id, change).await.map(|()| Outcome::Saved(id))
             }
             ("save", None) => {

@@ -21,14 +21,14 @@ pub struct Subscriptions {
 
 /// What is to hold from now on. What is not named stays as it is.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Wishes {
+pub struct SubscriptionChanges {
     /// Whether the contact wants no mail at all.
     pub unsubscribed: Option<bool>,
     pub choices: Vec<Choice>,
 }
 
-impl Wishes {
-    /// Whether less mail is wanted than before, of wishes that are none already.
+impl SubscriptionChanges {
+    /// Whether less mail is wanted than before, where that is not so already.
     fn unsubscribe(&self) -> bool {
         let is_out = |choice: &Choice| choice.subscription == Subscription::OptOut;
         self.unsubscribed == Some(true) || self.choices.iter().any(is_out)
@@ -56,14 +56,14 @@ impl Subscriptions {
         self.topics.iter().find(|topic| topic.topic_id == topic_id)
     }
 
-    /// What of some wishes is not so yet: what would change, and what was not chosen in so many words.
-    fn open(&self, wishes: &Wishes) -> Wishes {
+    /// What of some changes is not so yet: what would change, and what was not chosen in so many words.
+    fn open(&self, changes: &SubscriptionChanges) -> SubscriptionChanges {
         let is_open = |choice: &&Choice| {
             self.of_topic(choice.topic_id).is_none_or(|topic| !topic.is_chosen || self.is_news(choice))
         };
-        Wishes {
-            unsubscribed: wishes.unsubscribed.filter(|wish| *wish != self.contact.unsubscribed),
-            choices: wishes.choices.iter().filter(is_open).cloned().collect(),
+        SubscriptionChanges {
+            unsubscribed: changes.unsubscribed.filter(|wanted| *wanted != self.contact.unsubscribed),
+            choices: changes.choices.iter().filter(is_open).cloned().collect(),
         }
     }
 
@@ -78,24 +78,24 @@ impl Subscriptions {
         self.of_topic(choice.topic_id).is_none_or(|topic| topic.subscription != choice.subscription)
     }
 
-    /// Makes wishes come true, if all is still as it was read: else the first statement fails.
-    fn fill(&self, occurrences: &mut OccurrenceBatch<'_>, wishes: &Wishes, by: UnsubscribedBy) {
+    /// Makes changes, if all is still as it was read: else the first statement fails.
+    fn fill(&self, occurrences: &mut OccurrenceBatch<'_>, changes: &SubscriptionChanges, by: UnsubscribedBy) {
         occurrences.batch.lock(self.contact.id);
-        match wishes.unsubscribed {
+        match changes.unsubscribed {
             Some(unsubscribed) => {
                 let contact = Contact { unsubscribed, ..self.contact.clone() };
                 write::update(occurrences, &self.contact, &contact, by);
             }
             None => occurrences.batch.push(write::hold_sequence(occurrences.workspace_id(), &self.contact)),
         }
-        write::choose_topics(occurrences, &self.contact, &wishes.choices, |choice| self.is_news(choice), by);
+        write::choose_topics(occurrences, &self.contact, &changes.choices, |choice| self.is_news(choice), by);
     }
 
-    /// The same when the wishes have come true.
-    fn with(mut self, wishes: &Wishes) -> Subscriptions {
-        self.contact.unsubscribed = wishes.unsubscribed.unwrap_or(self.contact.unsubscribed);
+    /// The same after these changes.
+    fn with(mut self, changes: &SubscriptionChanges) -> Subscriptions {
+        self.contact.unsubscribed = changes.unsubscribed.unwrap_or(self.contact.unsubscribed);
         for topic in &mut self.topics {
-            if let Some(choice) = wishes.choices.iter().find(|choice| choice.topic_id == topic.topic_id) {
+            if let Some(choice) = changes.choices.iter().find(|choice| choice.topic_id == topic.topic_id) {
                 (topic.subscription, topic.is_chosen) = (choice.subscription, true);
             }
         }
@@ -108,24 +108,24 @@ impl Subscriptions {
 pub async fn change_own(
     app: &Occurrences,
     (workspace_id, contact_id): (WorkspaceId, ContactId),
-    choose: impl Fn(&Subscriptions) -> Wishes,
+    choose: impl Fn(&Subscriptions) -> SubscriptionChanges,
     by: UnsubscribedBy,
     note: impl Fn(&mut Batch),
 ) -> Result<Option<(Subscriptions, Subscriptions)>, Error> {
     for _ in 0..ATTEMPTS {
         let Some(before) = Subscriptions::find(app, workspace_id, contact_id).await? else { return Ok(None) };
-        let wishes = before.open(&choose(&before));
-        if wishes == Wishes::default() {
+        let changes = before.open(&choose(&before));
+        if changes == SubscriptionChanges::default() {
             return Ok(Some((before.clone(), before)));
         }
         let fill = |occurrences: &mut OccurrenceBatch<'_>| {
-            before.fill(occurrences, &wishes, by);
-            if wishes.unsubscribe() {
+            before.fill(occurrences, &changes, by);
+            if changes.unsubscribe() {
                 note(&mut occurrences.batch);
             }
         };
         match app.commit_uncalled(workspace_id, fill).await? {
-            Ok(_) => return Ok(Some((before.clone(), before.with(&wishes)))),
+            Ok(_) => return Ok(Some((before.clone(), before.with(&changes)))),
             // Something came between: the contact has changed, or a topic is gone.
             Err(DbError::Unexpected { .. }) => {}
             Err(error) => return Err(error.into()),
@@ -183,12 +183,12 @@ pub async fn choose_topics(
     by: UnsubscribedBy,
 ) -> Result<Contact, Error> {
     let mut contact = named.find(actor).await?;
-    let wishes = Wishes { unsubscribed: None, choices: choices()? };
+    let changes = SubscriptionChanges { unsubscribed: None, choices: choices()? };
     for _ in 0..ATTEMPTS {
         let topics = actor.read(|| topics::all_of_contact(actor.workspace_id(), contact.id)).await?;
         let before = Subscriptions::new(contact, &topics)?;
-        let open = before.open(&wishes);
-        if open == Wishes::default() {
+        let open = before.open(&changes);
+        if open == SubscriptionChanges::default() {
             return Ok(before.contact);
         }
         let fill = |occurrences: &mut OccurrenceBatch<'_>| before.fill(occurrences, &open, by);

@@ -128,7 +128,7 @@ pub fn update(occurrences: &mut OccurrenceBatch<'_>, before: &Contact, contact: 
     }
 }
 
-/// A contact wants no more mail, or none about a topic. It is a happening of its own, behind the
+/// A contact wants no more mail, or none about a topic. It is an occurrence of its own, behind the
 /// change that brought it about.
 fn tell_unsubscribed(
     occurrences: &mut OccurrenceBatch<'_>,

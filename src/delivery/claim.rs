@@ -30,14 +30,14 @@ const IS_CAPTURING: &str =
 
 /// What came of a look at all that waits.
 pub(super) struct Look {
-    pub hands: Vec<Hand>,
+    pub dispatches: Vec<Dispatch>,
     /// How many recipients needed no dialogue.
     pub settled: usize,
     pub next: Next,
 }
 
 /// Recipients of one line for whom a dialogue is held.
-pub(super) struct Hand {
+pub(super) struct Dispatch {
     pub route: Arc<Route>,
     pub recipients: Vec<(Claimed, Slot)>,
 }
@@ -45,12 +45,12 @@ pub(super) struct Hand {
 /// What is to be done with the recipients of a line.
 enum Plan {
     /// The same for all, and no dialogue.
-    Together(Fate),
+    Together(LineAction),
     Dialogue(Arc<Route>, Room),
 }
 
 #[derive(Clone)]
-enum Fate {
+enum LineAction {
     Test,
     /// Mail goes by another way now.
     Move,
@@ -109,7 +109,7 @@ impl Engine {
         };
         self.enter_queue(&mut claimed).await;
         let judged = self.judge(claimed.values_mut().flatten().collect()).await?;
-        let (mut hands, mut ended) = (Vec::new(), Vec::new());
+        let (mut dispatches, mut ended) = (Vec::new(), Vec::new());
         for Order { lane, line, plan, room } in orders {
             let rows = claimed.remove(&(lane, line)).unwrap_or_default();
             goes_on |= matches!(plan, Plan::Together(_)) && rows.len() == room;
@@ -121,20 +121,20 @@ impl Engine {
             match plan {
                 Plan::Dialogue(route, room) => {
                     let recipients: Vec<_> = rest.zip(room.keep(count)).collect();
-                    hands.extend((!recipients.is_empty()).then_some(Hand { route, recipients }));
+                    dispatches.extend((!recipients.is_empty()).then_some(Dispatch { route, recipients }));
                 }
-                Plan::Together(Fate::Move) => self.move_on(rest.collect(), now).await?,
-                Plan::Together(Fate::Cancel) => ended.extend(rest.map(|row| (row, Outcome::Canceled))),
-                Plan::Together(Fate::Test) => ended.extend(rest.map(|row| {
+                Plan::Together(LineAction::Move) => self.move_on(rest.collect(), now).await?,
+                Plan::Together(LineAction::Cancel) => ended.extend(rest.map(|row| (row, Outcome::Canceled))),
+                Plan::Together(LineAction::Test) => ended.extend(rest.map(|row| {
                     let outcome = test_recipients::outcome(&row.address);
                     (row, outcome)
                 })),
-                Plan::Together(Fate::Outcome(outcome)) => ended.extend(rest.map(|row| (row, outcome.clone()))),
+                Plan::Together(LineAction::Outcome(outcome)) => ended.extend(rest.map(|row| (row, outcome.clone()))),
             }
         }
         let settled = ended.len();
         self.settle_all(ended, &mut None).await;
-        Ok(Look { hands, settled, next: if goes_on { Next::AtOnce } else { next } })
+        Ok(Look { dispatches, settled, next: if goes_on { Next::AtOnce } else { next } })
     }
 
     /// The lanes that are to be looked at: those that are always there, and those of broadcasts that go on or were
@@ -169,19 +169,19 @@ impl Engine {
         now: i64,
     ) -> Result<Option<Order>, DbError> {
         if standing == Standing::Canceled {
-            return Ok(Some(Order { lane, line, plan: Plan::Together(Fate::Cancel), room: TOGETHER }));
+            return Ok(Some(Order { lane, line, plan: Plan::Together(LineAction::Cancel), room: TOGETHER }));
         }
         let Some(way) = self.plan(&line, now).await? else { return Ok(None) };
         let is_bulk = lane != TRANSACTIONAL;
         let (plan, room) = match way {
-            Err(fate) => (Plan::Together(fate), TOGETHER),
+            Err(action) => (Plan::Together(action), TOGETHER),
             Ok(route) => match self.sites.reserve(&route.site, route.pace, is_bulk, now) {
                 Ok(count) => {
                     let (sites, site) = (self.sites.clone(), route.site.clone());
                     let room = Room { sites, site, is_bulk, count };
                     (Plan::Dialogue(route, room), count)
                 }
-                Err(pause) => (Plan::Together(Fate::Outcome(paused(&route, pause))), TOGETHER),
+                Err(pause) => (Plan::Together(LineAction::Outcome(paused(&route, pause))), TOGETHER),
             },
         };
         Ok((room > 0).then_some(Order { lane, line, plan, room }))
@@ -189,31 +189,31 @@ impl Engine {
 
     /// By which way the mail of a line goes now, or what becomes of all of it; `None` where that is
     /// being looked up.
-    async fn plan(self: &Arc<Engine>, line: &str, now: i64) -> Result<Option<Result<Arc<Route>, Fate>>, DbError> {
+    async fn plan(self: &Arc<Engine>, line: &str, now: i64) -> Result<Option<Result<Arc<Route>, LineAction>>, DbError> {
         let Some(Line { domain_id, way }) = Line::read(line) else {
             let reason = format!("it waits in a line that is not known: {line}");
-            return Ok(Some(Err(Fate::Outcome(Outcome::Never(reason)))));
+            return Ok(Some(Err(LineAction::Outcome(Outcome::Never(reason)))));
         };
-        let waits = |reason| Fate::Outcome(Outcome::Waits { until: now + WITHOUT_TRANSPORT, reason });
+        let waits = |reason| LineAction::Outcome(Outcome::Waits { until: now + WITHOUT_TRANSPORT, reason });
         let transport = match self.transport(domain_id).await {
             // What is wrong with one domain holds up its own mail alone.
             Err(DbError::Broken(reason)) => return Ok(Some(Err(waits(reason)))),
             found => found?,
         };
         Ok(match (way, transport.kind) {
-            (Way::Test, _) => Some(Err(Fate::Test)),
+            (Way::Test, _) => Some(Err(LineAction::Test)),
             // It was accepted without anybody asking whose address the sender's is.
-            (Way::Capture, _) => Some(Err(Fate::Outcome(Outcome::Captured))),
+            (Way::Capture, _) => Some(Err(LineAction::Outcome(Outcome::Captured))),
             (_, TransportKind::Capture) => Some(Err(waits(IS_CAPTURING.to_owned()))),
             (Way::Relay, TransportKind::Relay) => Some(Ok(transport.route)),
             (Way::Direct(domain), TransportKind::Direct) => match self.routes.known(domain, now) {
-                Some(route) => Some(route.map_err(Fate::Outcome)),
+                Some(route) => Some(route.map_err(LineAction::Outcome)),
                 None => {
                     self.look_up(domain);
                     None
                 }
             },
-            (Way::Relay | Way::Direct(_), _) => Some(Err(Fate::Move)),
+            (Way::Relay | Way::Direct(_), _) => Some(Err(LineAction::Move)),
         })
     }
 

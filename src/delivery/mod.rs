@@ -120,10 +120,10 @@ impl Worker for Delivery {
 
     async fn round(&mut self, tasks: &mut Tasks) -> Result<Next, DbError> {
         self.0.pool.sweep(Instant::now());
-        let Look { hands, next, .. } = self.0.look().await?;
-        for hand in hands {
+        let Look { dispatches, next, .. } = self.0.look().await?;
+        for dispatch in dispatches {
             let engine = self.0.clone();
-            tasks.spawn(async move { engine.work_off(hand).await });
+            tasks.spawn(async move { engine.work_off(dispatch).await });
         }
         Ok(next)
     }
@@ -187,9 +187,9 @@ impl Engine {
 
     /// Claims what is due and there is room for, and delivers it. Tells how many recipients that were.
     pub async fn round(self: &Arc<Engine>) -> Result<usize, DbError> {
-        let Look { hands, settled, .. } = self.look().await?;
-        let count = hands.iter().map(|hand| hand.recipients.len()).sum::<usize>();
-        futures_util::future::join_all(hands.into_iter().map(|hand| self.work_off(hand))).await;
+        let Look { dispatches, settled, .. } = self.look().await?;
+        let count = dispatches.iter().map(|dispatch| dispatch.recipients.len()).sum::<usize>();
+        futures_util::future::join_all(dispatches.into_iter().map(|dispatch| self.work_off(dispatch))).await;
         Ok(settled + count)
     }
 

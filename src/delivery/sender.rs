@@ -20,12 +20,12 @@ pub struct Terms {
     /// Encrypted, or not at all.
     pub needs_tls: bool,
     /// What is counted where it leaves.
-    pub ration: Option<Ration>,
+    pub quota: Option<DailyQuota>,
 }
 
 /// What a domain that is warmed up may send on a day.
 #[derive(Debug)]
-pub struct Ration {
+pub struct DailyQuota {
     pub domain_id: DomainId,
     day: i64,
     limit: i64,
@@ -33,7 +33,7 @@ pub struct Ration {
     pub excess: Outcome,
 }
 
-impl Ration {
+impl DailyQuota {
     /// Counts one mail more, and fails where it is too much.
     pub fn count(&self) -> Stmt {
         store::count_on_day(self.domain_id, self.day, self.limit)
@@ -75,15 +75,15 @@ impl Engine {
         let Some(settings) = self.domains.delivery_settings(id).await? else {
             return Err(Refused::Outcome(Outcome::Later(format!("the domain {name} was deleted"))));
         };
-        let ration = match settings.daily_limit(self.app.clock.now()) {
-            Some(limit) if !claimed.is_own => Some(self.ration(id, name, limit).await?),
+        let quota = match settings.daily_limit(self.app.clock.now()) {
+            Some(limit) if !claimed.is_own => Some(self.quota(id, name, limit).await?),
             _ => None,
         };
-        Ok(Terms { needs_tls: settings.tls == TlsPolicy::Enforced, ration })
+        Ok(Terms { needs_tls: settings.tls == TlsPolicy::Enforced, quota })
     }
 
     /// What a domain may send today, unless it has sent that.
-    async fn ration(&self, domain_id: DomainId, name: &str, limit: u64) -> Result<Ration, Refused> {
+    async fn quota(&self, domain_id: DomainId, name: &str, limit: u64) -> Result<DailyQuota, Refused> {
         let now = self.app.clock.now();
         let (day, limit) = (now.div_euclid(DAY), i64::try_from(limit).unwrap_or(i64::MAX));
         let until = self.app.clock.steady() + (day + 1) * DAY - now;
@@ -94,7 +94,7 @@ impl Engine {
         let rows = self.app.db.read(store::sent_on_day(domain_id, day)).await?;
         match rows.first().map(|row| row.int(0)).transpose()? {
             Some(sent) if sent >= limit => Err(Refused::Outcome(excess)),
-            _ => Ok(Ration { domain_id, day, limit, excess }),
+            _ => Ok(DailyQuota { domain_id, day, limit, excess }),
         }
     }
 }

@@ -7,11 +7,11 @@ use std::time::Instant;
 use tokio::task::JoinSet;
 
 use super::Engine;
-use super::claim::{Hand, paused};
+use super::claim::{Dispatch, paused};
 use super::message::{Message, NoMessage};
 use super::refusal::Refusal;
 use super::routes::{Route, Stop};
-use super::sender::{Ration, Refused};
+use super::sender::{DailyQuota, Refused};
 use super::settlement::{Outcome, Via};
 use super::sites::{Slot, Turn};
 use super::store::{self, Claimed};
@@ -27,21 +27,21 @@ use crate::work;
 const PLACE_LOST: &str = "it waits for a moment: another bulk mail leaves for the contact, and they are counted";
 
 /// What is brought to whom.
-struct Errand<'a> {
+struct Transmission<'a> {
     claimed: &'a Claimed,
     /// The recipient's address as a dialogue says it.
     to: &'a str,
     message: &'a Message,
     /// What is counted where the mail leaves.
-    ration: Option<Ration>,
+    quota: Option<DailyQuota>,
     /// From the dot on, what the server says must be written down.
     is_committed: &'a AtomicBool,
 }
 
-impl Errand<'_> {
+impl Transmission<'_> {
     /// Whether this statement of its announcement is the one that takes a place.
-    fn is_place_lost(&self, statement: usize, has_ration: bool) -> bool {
-        self.claimed.place.is_some() && statement == usize::from(has_ration)
+    fn is_place_lost(&self, statement: usize, has_quota: bool) -> bool {
+        self.claimed.place.is_some() && statement == usize::from(has_quota)
     }
 }
 
@@ -60,11 +60,11 @@ enum Answer {
 
 impl Engine {
     /// Delivers to recipients that were claimed together, side by side.
-    pub(super) async fn work_off(self: &Arc<Engine>, hand: Hand) {
-        let mut loaded = self.load_small(hand.recipients.iter().map(|(claimed, _)| claimed)).await;
+    pub(super) async fn work_off(self: &Arc<Engine>, dispatch: Dispatch) {
+        let mut loaded = self.load_small(dispatch.recipients.iter().map(|(claimed, _)| claimed)).await;
         let mut deliveries = JoinSet::new();
-        for (claimed, slot) in hand.recipients {
-            let (engine, route, loaded) = (self.clone(), hand.route.clone(), loaded.remove(&claimed.email_id));
+        for (claimed, slot) in dispatch.recipients {
+            let (engine, route, loaded) = (self.clone(), dispatch.route.clone(), loaded.remove(&claimed.email_id));
             // Boxed: the runtime would copy it four times, and it is large.
             deliveries.spawn(Box::pin(async move { engine.deliver(claimed, loaded, slot, &route).await }));
         }
@@ -150,17 +150,17 @@ impl Engine {
                 return None;
             }
         };
-        let errand = Errand { claimed, to: &to, message: &message, ration: terms.ration, is_committed };
-        self.go_round(&errand, route, terms.needs_tls).await
+        let transmission = Transmission { claimed, to: &to, message: &message, quota: terms.quota, is_committed };
+        self.go_round(&transmission, route, terms.needs_tls).await
     }
 
     /// Tries one server after the other.
-    async fn go_round(&self, errand: &Errand<'_>, route: &Route, needs_tls: bool) -> Option<Outcome> {
+    async fn go_round(&self, transmission: &Transmission<'_>, route: &Route, needs_tls: bool) -> Option<Outcome> {
         let (mut last, mut silent) = (None, 0);
         for stop in &route.stops {
             let strict = needs_tls.then(|| stop.needing_tls());
             let stop = strict.as_ref().unwrap_or(stop);
-            match self.try_stop(errand, route, stop).await {
+            match self.try_stop(transmission, route, stop).await {
                 Answer::Ended(outcome) => return Some(outcome),
                 Answer::Next(why) => last = Some(Outcome::Later(format!("{}: {why}", stop.host()))),
                 Answer::Silent(why) => {
@@ -172,7 +172,7 @@ impl Engine {
                     let host = stop.host().to_owned();
                     last.get_or_insert(Outcome::Refused { refusal, host });
                 }
-                Answer::Unwritten(error) => return self.unwritten(errand, error),
+                Answer::Unwritten(error) => return self.unwritten(transmission, error),
             }
         }
         // One server of several that does not answer says nothing of the site.
@@ -189,10 +189,10 @@ impl Engine {
     }
 
     /// What becomes of a mail whose dot was not sent, because it could not be written down.
-    fn unwritten(&self, errand: &Errand<'_>, error: DbError) -> Option<Outcome> {
-        let reason = match (error, &errand.ration) {
-            (DbError::Unexpected { statement: 0 }, Some(ration)) => return Some(ration.excess.clone()),
-            (DbError::Unexpected { statement }, ration) if errand.is_place_lost(statement, ration.is_some()) => {
+    fn unwritten(&self, transmission: &Transmission<'_>, error: DbError) -> Option<Outcome> {
+        let reason = match (error, &transmission.quota) {
+            (DbError::Unexpected { statement: 0 }, Some(quota)) => return Some(quota.excess.clone()),
+            (DbError::Unexpected { statement }, quota) if transmission.is_place_lost(statement, quota.is_some()) => {
                 let (until, reason) = (self.app.clock.steady() + SECOND, PLACE_LOST.to_owned());
                 return Some(Outcome::PutOff { until, reason });
             }
@@ -205,11 +205,11 @@ impl Engine {
         Some(Outcome::Waits { until: self.app.clock.steady(), reason })
     }
 
-    async fn try_stop(&self, errand: &Errand<'_>, route: &Route, stop: &Stop) -> Answer {
+    async fn try_stop(&self, transmission: &Transmission<'_>, route: &Route, stop: &Stop) -> Answer {
         let key = stop.key();
         // One that waited may have been hung up on just now; that says nothing of the server.
         if let Some(mut connection) = self.pool.take(&key, Instant::now()) {
-            let answer = self.hand_over(errand, route, &mut connection).await;
+            let answer = self.hand_over(transmission, route, &mut connection).await;
             self.pool.put(key.clone(), connection, Instant::now());
             match answer {
                 Answer::Next(_) => {}
@@ -233,7 +233,7 @@ impl Engine {
                 };
             }
         };
-        let answer = self.hand_over(errand, route, &mut connection).await;
+        let answer = self.hand_over(transmission, route, &mut connection).await;
         self.pool.put(key, connection, Instant::now());
         answer
     }
@@ -257,13 +257,13 @@ impl Engine {
         }
     }
 
-    async fn hand_over(&self, errand: &Errand<'_>, route: &Route, connection: &mut Connection) -> Answer {
-        let Errand { claimed, to, message, ration, is_committed } = errand;
+    async fn hand_over(&self, transmission: &Transmission<'_>, route: &Route, connection: &mut Connection) -> Answer {
+        let Transmission { claimed, to, message, quota, is_committed } = transmission;
         let unwritten = OnceLock::new();
         // While the store refuses writes, or is on hold, nothing is delivered.
         let before_dot = async {
             is_committed.store(true, Ordering::Relaxed);
-            let announced = announcement(claimed, ration.as_ref(), self.app.clock.steady());
+            let announced = announcement(claimed, quota.as_ref(), self.app.clock.steady());
             self.app.db.commit(announced).await.map(drop).map_err(|error| {
                 let reason = error.to_string();
                 let _ = unwritten.set(error);
@@ -333,11 +333,11 @@ impl Engine {
 
 /// That the dot will be sent, and one mail more of those that its domain may send today and of those
 /// that its contact may get.
-fn announcement(claimed: &Claimed, ration: Option<&Ration>, now: i64) -> Batch {
+fn announcement(claimed: &Claimed, quota: Option<&DailyQuota>, now: i64) -> Batch {
     let mut batch = Batch::new().when(hold::absent());
-    if let Some(ration) = ration {
-        batch.lock(ration.domain_id);
-        batch.push(ration.count());
+    if let Some(quota) = quota {
+        batch.lock(quota.domain_id);
+        batch.push(quota.count());
     }
     if let Some(place) = &claimed.place {
         batch.lock(claimed.own_id());

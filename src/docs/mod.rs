@@ -32,9 +32,9 @@ const PLAIN: &str = "text/plain; charset=utf-8";
 
 /// The pages that were asked for so far. Clones share them.
 #[derive(Clone)]
-pub struct Docs(Arc<Shelf>);
+pub struct Docs(Arc<DocsState>);
 
-struct Shelf {
+struct DocsState {
     app: App,
     described: Lazily<ShownDescription>,
     catalogue: OnceLock<Catalogue>,
@@ -66,7 +66,8 @@ struct Entry {
 }
 
 pub fn routes(app: App, described: Lazily<ShownDescription>) -> Router {
-    let shelf = Shelf { app, described, catalogue: OnceLock::new(), index: OnceLock::new(), pages: Mutex::default() };
+    let state =
+        DocsState { app, described, catalogue: OnceLock::new(), index: OnceLock::new(), pages: Mutex::default() };
     Router::new()
         .route("/docs", get(home))
         .route("/docs/search", get(find))
@@ -74,7 +75,7 @@ pub fn routes(app: App, described: Lazily<ShownDescription>) -> Router {
         .route("/docs/{page}", get(guide))
         .route("/docs/api/{resource}", get(resource))
         .route("/llms.txt", get(llms))
-        .with_state(Docs(Arc::new(shelf)))
+        .with_state(Docs(Arc::new(state)))
 }
 
 /// In the order in which they are shown.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::transport::TransportWish;
+use super::transport::DomainTransport;
 use crate::mime::Address;
 use crate::text::words;
 use crate::web::Change;
@@ -145,7 +145,7 @@ impl Capability {
 
 /// What a domain shall do. What is left out stays as it is; a new domain sends and does not receive.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, ToSchema)]
-#[schema(as = DomainCapabilitiesWish)]
+#[schema(as = DomainCapabilitiesChange)]
 pub struct Capabilities {
     pub sending: Option<Capability>,
     pub receiving: Option<Capability>,
@@ -194,7 +194,7 @@ pub struct NewDomain {
     /// The subdomain that links of tracked mail lead to.
     pub tracking_subdomain: Option<Subdomain>,
     /// How mail of this domain leaves; left out, as the server does it.
-    pub transport: Option<TransportWish>,
+    pub transport: Option<DomainTransport>,
     pub warm_up: Option<WarmUp>,
 }
 
@@ -210,8 +210,8 @@ pub struct DomainChange {
     #[schema(value_type = Option<Subdomain>)]
     pub tracking_subdomain: Change<Subdomain>,
     /// Null: as the server does it.
-    #[schema(value_type = Option<TransportWish>)]
-    pub transport: Change<TransportWish>,
+    #[schema(value_type = Option<DomainTransport>)]
+    pub transport: Change<DomainTransport>,
     /// Begins a warm-up today; null ends it.
     #[schema(value_type = Option<WarmUp>)]
     pub warm_up: Change<WarmUp>,

@@ -212,8 +212,8 @@ async fn save(
     let accepted = member.accept(&purpose(domain.id), &form)?;
     let mut typed = SettingsForm::sent(&form);
     let saving = async {
-        let wish: DomainChange = web::read_fields(typed.fields(Some(&domain)))?;
-        change(&domains, &accepted, domain.id, &wish).await
+        let changed: DomainChange = web::read_fields(typed.fields(Some(&domain)))?;
+        change(&domains, &accepted, domain.id, &changed).await
     };
     let refusal = match saving.await {
         Ok(()) => return Ok(member.see_other(&format!("/domains/{}?saved", domain.id))),

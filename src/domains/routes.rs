@@ -13,7 +13,7 @@ use super::keys::make_pair;
 use super::keys_store::{self, StoredKey};
 use super::records::Expected;
 use super::sender::anothers;
-use super::shapes::{Item, Whole};
+use super::shapes::{DomainDetail, Item};
 use super::status::awaited_anew;
 use super::store::{self, MOST, Moment, Stored};
 use crate::auth::{Actor, Caller};
@@ -43,7 +43,7 @@ pub fn router() -> OpenApiRouter<Domains> {
 #[utoipa::path(
     post, path = "/domains", tag = "Domains", operation_id = "create_domain",
     params(Idempotency), request_body = NewDomain,
-    responses((status = 201, description = "The domain is added.", body = Whole), OfDomain),
+    responses((status = 201, description = "The domain is added.", body = DomainDetail), OfDomain),
 )]
 async fn create(
     caller: Caller,
@@ -56,7 +56,7 @@ async fn create(
     let work = async {
         may_add(&caller, new.name.as_str()).await?;
         let (domain, keys, batch) = domains.prepare(caller.workspace_id(), &new).await?;
-        let answer = Answer::created(&Whole::new(&domain, &domains.records(&domain, &keys)))?;
+        let answer = Answer::created(&DomainDetail::new(&domain, &domains.records(&domain, &keys)))?;
         match request.commit(answer, || batch.clone()).await? {
             Ok(response) => Ok(response),
             Err(DbError::Duplicate(_) | DbError::Unexpected { .. }) => Err(overtaken(&caller, new.name.as_str()).await),
@@ -138,7 +138,7 @@ impl Domains {
             "region": domain.region,
         });
         if let Some(records) = records {
-            data["records"] = json!(Whole::new(domain, records).records);
+            data["records"] = json!(DomainDetail::new(domain, records).records);
         }
         webhooks::publish(batch, clock, domain.workspace_id, (kind, When::Always, clock.now()), &data);
     }
@@ -198,12 +198,16 @@ async fn list(caller: Caller, page: Page) -> JsonResult<List<Item>> {
 /// Its settings, the records to set, and of each what DNS says and what to change.
 #[utoipa::path(
     get, path = "/domains/{id}", tag = "Domains", operation_id = "read_domain",
-    params(PathId), responses((status = 200, description = "The domain.", body = Whole)),
+    params(PathId), responses((status = 200, description = "The domain.", body = DomainDetail)),
 )]
-async fn read(caller: Caller, State(domains): State<Domains>, PathId(id): PathId<DomainId>) -> JsonResult<Whole> {
+async fn read(
+    caller: Caller,
+    State(domains): State<Domains>,
+    PathId(id): PathId<DomainId>,
+) -> JsonResult<DomainDetail> {
     let domain = find(&caller, id).await?;
     let (expected, _) = domains.expected(&domain).await?;
-    Ok(Json(Whole::new(&domain, &expected)))
+    Ok(Json(DomainDetail::new(&domain, &expected)))
 }
 
 /// Change a domain
@@ -234,12 +238,12 @@ fn must_differ(tracking: Option<&Subdomain>, return_path: &str) -> Result<(), Er
     }
 }
 
-pub async fn change(domains: &Domains, actor: &dyn Actor, id: DomainId, wish: &DomainChange) -> Result<(), Error> {
+pub async fn change(domains: &Domains, actor: &dyn Actor, id: DomainId, given: &DomainChange) -> Result<(), Error> {
     let app = &domains.app;
     let before = find(actor, id).await?;
-    must_differ(wish.tracking_subdomain.0.as_ref().and_then(Option::as_ref), &before.return_path)?;
+    must_differ(given.tracking_subdomain.0.as_ref().and_then(Option::as_ref), &before.return_path)?;
     let set = || {
-        let mut batch = store::change(actor.workspace_id(), id, wish, &app.seal, moment(&app.clock));
+        let mut batch = store::change(actor.workspace_id(), id, given, &app.seal, moment(&app.clock));
         domains.publish(&mut batch, EventType::DomainUpdated, &before, None);
         batch
     };

@@ -84,7 +84,7 @@ impl From<&Stored> for Item {
 /// A domain with the records that its owner has to set.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Domain)]
-pub struct Whole {
+pub struct DomainDetail {
     #[schema(pattern = "^domain$")]
     object: &'static str,
     #[serde(flatten)]
@@ -152,10 +152,10 @@ pub struct Dmarc {
     told: Told,
 }
 
-impl Whole {
-    pub fn new(domain: &Stored, expected: &[Expected]) -> Whole {
+impl DomainDetail {
+    pub fn new(domain: &Stored, expected: &[Expected]) -> DomainDetail {
         let findings = &domain.findings;
-        Whole {
+        DomainDetail {
             object: "domain",
             item: domain.into(),
             advice: findings.get(NAME).and_then(|finding| finding.advice.clone()),

@@ -242,8 +242,8 @@ pub fn new(workspace_id: WorkspaceId, id: DomainId, given: &NewDomain, seal: &Se
         tls: given.tls.unwrap_or_default().as_str().to_owned(),
         sending: capabilities.sending.is_none_or(Capability::is_enabled),
         receiving: capabilities.receiving.is_some_and(Capability::is_enabled),
-        transport: given.transport.as_ref().map(|wish| wish.kind()),
-        relays: given.transport.as_ref().and_then(|wish| wish.relays()).map(|relays| seal.close_text(relays)),
+        transport: given.transport.as_ref().map(|transport| transport.kind()),
+        relays: given.transport.as_ref().and_then(|transport| transport.relays()).map(|relays| seal.close_text(relays)),
         warm_up: given.warm_up.map(|warm_up| i64::from(warm_up.mails())),
         findings: Findings::new(),
         created_at: now.wall,
@@ -297,7 +297,7 @@ pub fn change(workspace_id: WorkspaceId, id: DomainId, change: &DomainChange, se
     let capabilities = change.capabilities.unwrap_or_default();
     let enabled = |capability: Option<Capability>| Value::from(capability.map(Capability::is_enabled));
     let tracking = change.tracking_subdomain.0.as_ref().map(|label| label.as_ref().map(|label| label.as_str()));
-    let wish = change.transport.0.as_ref().map(Option::as_ref);
+    let transport = change.transport.0.as_ref().map(Option::as_ref);
     let warm_up = change.warm_up.0.map(|given| given.map(|warm_up| i64::from(warm_up.mails())));
     let change = CHANGE.with([
         workspace_id.into(),
@@ -309,9 +309,9 @@ pub fn change(workspace_id: WorkspaceId, id: DomainId, change: &DomainChange, se
         enabled(capabilities.receiving),
         tracking.is_some().into(),
         tracking.flatten().into(),
-        wish.is_some().into(),
-        wish.flatten().map(|wish| wish.kind().as_str()).into(),
-        wish.flatten().and_then(|wish| wish.relays()).map(|relays| seal.close_text(relays)).into(),
+        transport.is_some().into(),
+        transport.flatten().map(|transport| transport.kind().as_str()).into(),
+        transport.flatten().and_then(|transport| transport.relays()).map(|relays| seal.close_text(relays)).into(),
         warm_up.is_some().into(),
         warm_up.flatten().into(),
         warm_up.flatten().map(|_| now.wall).into(),

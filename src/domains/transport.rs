@@ -10,19 +10,15 @@ const MOST_RELAYS: usize = 5;
 /// `capture`, `direct`, or the addresses of relays in the order in which they are tried.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(try_from = "String")]
-#[schema(
-    as = DomainTransport,
-    pattern = "^(capture|direct|smtps?://.+)$",
-    example = "smtp://user:password@relay.example:587"
-)]
-pub struct TransportWish(String);
+#[schema(pattern = "^(capture|direct|smtps?://.+)$", example = "smtp://user:password@relay.example:587")]
+pub struct DomainTransport(String);
 
-impl TryFrom<String> for TransportWish {
+impl TryFrom<String> for DomainTransport {
     type Error = String;
 
-    fn try_from(given: String) -> Result<TransportWish, String> {
+    fn try_from(given: String) -> Result<DomainTransport, String> {
         match matches!(given.as_str(), "capture" | "direct") || relays(&given).is_some() {
-            true => Ok(TransportWish(given)),
+            true => Ok(DomainTransport(given)),
             false => Err(format!(
                 "must be `capture`, `direct`, or one to {MOST_RELAYS} relays, separated by commas, such as \
                  `smtp://user:password@relay.example:587`"
@@ -31,7 +27,7 @@ impl TryFrom<String> for TransportWish {
     }
 }
 
-impl TransportWish {
+impl DomainTransport {
     pub fn kind(&self) -> TransportKind {
         TransportKind::parse(&self.0).unwrap_or(TransportKind::Relay)
     }
@@ -54,10 +50,10 @@ mod tests {
 
     #[test]
     fn a_transport_is_one_that_there_is() {
-        let read = |text: &str| TransportWish::try_from(text.to_owned());
-        assert_eq!(read("capture").map(|wish| wish.kind()), Ok(TransportKind::Capture));
+        let read = |text: &str| DomainTransport::try_from(text.to_owned());
+        assert_eq!(read("capture").map(|transport| transport.kind()), Ok(TransportKind::Capture));
         assert_eq!(
-            read("direct").map(|wish| (wish.kind(), wish.relays().is_some())),
+            read("direct").map(|transport| (transport.kind(), transport.relays().is_some())),
             Ok((TransportKind::Direct, false))
         );
         let two = read("smtp://a.example, smtps://u:p@b.example").expect("two relays");

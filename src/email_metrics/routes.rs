@@ -15,7 +15,7 @@ use super::mails;
 use super::metric::Metric;
 use super::period::Granularity;
 use super::query::{Dimension, Params, Question};
-use super::store::{self, Apart, Domains, Which};
+use super::store::{self, Domains, Grouping, Which};
 use crate::app::App;
 use crate::auth::{Actor, Caller};
 use crate::clock::Time;
@@ -122,13 +122,13 @@ pub async fn groups(actor: &dyn Actor, question: &Question, domains: Option<&[St
         groups.retain(|group| domains.is_none_or(|domains| domains.contains(&group.domain)));
         return Ok(groups);
     }
-    let apart = Apart {
+    let grouping = Grouping {
         by_period: question.by(Dimension::Period).then(|| question.period()),
         by_domain: question.by(Dimension::Domain),
         by_broadcast: question.by(Dimension::Broadcast),
     };
     let which = which(actor, question, domains);
-    let rows = actor.read(|| store::grouped(&which, &apart, MOST_GROUPS + 1)).await?;
+    let rows = actor.read(|| store::grouped(&which, &grouping, MOST_GROUPS + 1)).await?;
     if rows.len() as i64 > MOST_GROUPS {
         return Err(too_many());
     }

@@ -250,7 +250,7 @@ pub fn totals_of(which: &Which<'_>) -> Stmt {
 }
 
 /// What counters are told apart by.
-pub struct Apart {
+pub struct Grouping {
     pub by_period: Option<Period>,
     pub by_domain: bool,
     pub by_broadcast: bool,
@@ -265,8 +265,8 @@ pub enum Period {
 }
 
 /// Apart at least as far as wanted, each as a [`Group`](super::Group).
-pub fn grouped(which: &Which<'_>, apart: &Apart, most: i64) -> Stmt {
-    let Apart { by_period, by_domain, by_broadcast } = *apart;
+pub fn grouped(which: &Which<'_>, grouping: &Grouping, most: i64) -> Stmt {
+    let Grouping { by_period, by_domain, by_broadcast } = *grouping;
     let by_quarter = match (by_domain, by_broadcast) {
         (_, true) => BY_ALL,
         (true, false) => BY_QUARTER_AND_DOMAIN,
@@ -287,14 +287,14 @@ pub fn totals(workspace_id: WorkspaceId, span: (i64, i64)) -> Stmt {
 /// The same, apart by quarter-hours.
 pub fn by_quarter(workspace_id: WorkspaceId, span: (i64, i64)) -> Stmt {
     let which = Which { workspace_id, span, domains: None, broadcasts: None };
-    let apart = Apart { by_period: Some(Period::Quarter), by_domain: false, by_broadcast: false };
-    grouped(&which, &apart, MOST_QUARTERS)
+    let grouping = Grouping { by_period: Some(Period::Quarter), by_domain: false, by_broadcast: false };
+    grouped(&which, &grouping, MOST_QUARTERS)
 }
 
 /// The same, apart by the domains that mail was sent from.
 pub fn by_domain(workspace_id: WorkspaceId, span: (i64, i64), most: i64) -> Stmt {
     let which = Which { workspace_id, span, domains: None, broadcasts: None };
-    grouped(&which, &Apart { by_period: None, by_domain: true, by_broadcast: false }, most)
+    grouped(&which, &Grouping { by_period: None, by_domain: true, by_broadcast: false }, most)
 }
 
 /// A domain, or a broadcast, and its name.

@@ -97,8 +97,8 @@ async fn answer(
     let to = body.read()?.to.map(|OneMailbox(mailbox)| mailbox.address.key());
     let (shared, whom) = match find_any(caller, id).await? {
         Found::Own { email, recipient } => (email.summary.id, Whom::Own(recipient.number)),
-        Found::Whole(email) if email.is_shared() => return Err(of_many()),
-        Found::Whole(_) => (id, to.map_or(Whom::All, Whom::Key)),
+        Found::Mail(email) if email.is_shared() => return Err(of_many()),
+        Found::Mail(_) => (id, to.map_or(Whom::All, Whom::Key)),
     };
     let whose = (caller.workspace_id(), shared);
     decide(emails, whose, decision, &whom, |batch| caller.commit_once(batch)).await?;

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use super::draft::{self, Draft};
 use super::queue::{self, MailForm};
 use super::send::{StoredFile, allowed, attach, forget_refused};
-use super::templated::{TestWish, filled, test_mail};
+use super::templated::{TemplateTest, filled, test_mail};
 use super::typed::{TypedMail, addresses, field, lines, pairs, some};
 use super::{Emails, NewEmail, Origin, contents};
 use crate::accounts::{Accepted, Manage, Member};
@@ -312,8 +312,8 @@ pub async fn send_test(
         let from = page.typed.from.value.trim();
         fields.extend((!from.is_empty()).then(|| ("from".to_owned(), from.into())));
         let sent = MailForm::new(id, &fields);
-        let wish: TestWish = web::read_fields(fields)?;
-        let draft = test_mail(&emails, &accepted, &Named::from(template_id), wish).await?;
+        let test: TemplateTest = web::read_fields(fields)?;
+        let draft = test_mail(&emails, &accepted, &Named::from(template_id), test).await?;
         hand_over(&emails, &accepted, (&sent, None), draft).await.map(drop)
     };
     match Box::pin(sending).await {

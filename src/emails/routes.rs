@@ -63,7 +63,7 @@ pub async fn find(caller: &dyn Actor, id: EmailId) -> Result<Stored, Error> {
 
 /// A mail, or the one that a recipient of a broadcast got.
 pub enum Found {
-    Whole(Stored),
+    Mail(Stored),
     /// `email` is the one that all recipients share.
     Own {
         email: Stored,
@@ -74,7 +74,7 @@ pub enum Found {
 pub async fn find_any(caller: &Caller, id: EmailId) -> Result<Found, Error> {
     let rows = caller.read(|| store::by_id(caller.workspace_id(), id)).await?;
     if let Some(row) = rows.first() {
-        return Ok(Found::Whole(Stored::read(row)?));
+        return Ok(Found::Mail(Stored::read(row)?));
     }
     let (shared, number) = parts_of(id);
     let rows = caller.read(|| recipients::recipient(caller.workspace_id(), shared, number)).await?;
@@ -121,7 +121,7 @@ async fn read(caller: Caller, State(emails): State<Emails>, PathId(id): PathId<E
             let lines = Lines::of_one(&emails.db, email.summary.id, recipient.number).await?;
             (emails.own_mail(email, &recipient).await?, lines, vec![recipient])
         }
-        Found::Whole(email) => {
+        Found::Mail(email) => {
             let rows = emails.db.read(store::first_recipients(email.summary.id, MOST_SHOWN)).await?;
             let recipients = rows.iter().map(Recipient::read).collect::<Result<_, _>>()?;
             let lines = Lines::find(&emails.db, &email).await?;

@@ -153,8 +153,8 @@ fn fill(fields: &mut Map<String, Value>, rendered: Rendered, rendering: &Renderi
 
 /// Whom to send a test to.
 #[derive(Deserialize, ToSchema)]
-#[schema(as = TemplateTest, example = json!({"to": "ada@example.com", "variables": {"ORDER_ID": "A-1"}}))]
-pub struct TestWish {
+#[schema(example = json!({"to": "ada@example.com", "variables": {"ORDER_ID": "A-1"}}))]
+pub struct TemplateTest {
     /// An address, or up to 50.
     #[schema(value_type = AddressList)]
     to: Value,
@@ -173,7 +173,7 @@ pub struct TestWish {
 /// Sends the draft, or a version, with samples for what is not given. Its subject begins with `[Test]`.
 #[utoipa::path(
     post, path = "/templates/{id}/test", tag = "Templates", operation_id = "test_template",
-    params(Named, Idempotency), request_body = TestWish,
+    params(Named, Idempotency), request_body = TemplateTest,
     responses((status = 200, description = "It is queued.", body = Sent)),
 )]
 pub async fn send_test(
@@ -181,24 +181,24 @@ pub async fn send_test(
     State(emails): State<Emails>,
     key: Idempotency,
     named: Named,
-    body: Body<TestWish>,
+    body: Body<TemplateTest>,
 ) -> Result<Response, Error> {
     let request = key.request(&caller, &emails, &body);
-    let wish = body.read()?;
+    let test = body.read()?;
     let sending = async {
-        let draft = test_mail(&emails, &caller, &named, wish).await?;
+        let draft = test_mail(&emails, &caller, &named, test).await?;
         accept(&emails, &caller, &request, draft).await
     };
     request.run(Box::pin(sending)).await
 }
 
 /// The mail that shows what a template looks like.
-pub async fn test_mail(emails: &Emails, actor: &dyn Actor, named: &Named, wish: TestWish) -> Result<Draft, Error> {
-    let variables = wish.variables.unwrap_or_default();
-    let (rendering, rendered, _) = emails.templates.sample(actor, named, wish.version_id, variables).await?;
+pub async fn test_mail(emails: &Emails, actor: &dyn Actor, named: &Named, test: TemplateTest) -> Result<Draft, Error> {
+    let variables = test.variables.unwrap_or_default();
+    let (rendering, rendered, _) = emails.templates.sample(actor, named, test.version_id, variables).await?;
     let subject = format!("[Test] {}", rendered.subject.as_deref().unwrap_or_default());
-    let mut fields = Map::from_iter([("to".to_owned(), wish.to), ("subject".to_owned(), subject.into())]);
-    fields.extend(wish.from.map(|from| ("from".to_owned(), from.into())));
+    let mut fields = Map::from_iter([("to".to_owned(), test.to), ("subject".to_owned(), subject.into())]);
+    fields.extend(test.from.map(|from| ("from".to_owned(), from.into())));
     fill(&mut fields, rendered, &rendering)?;
     let of = (actor.workspace_id(), emails.clock.ordered_id());
     let draft = Draft::new(emails, of, draft::read(Body::new(fields))?)?;

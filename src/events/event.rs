@@ -112,12 +112,12 @@ mod tests {
     use crate::web;
 
     #[derive(Debug, Deserialize)]
-    struct Whole {
+    struct Declared {
         name: EventName,
         schema: Option<Schema>,
     }
 
-    fn read(name: Value, schema: Value) -> Result<Whole, crate::error::Error> {
+    fn read(name: Value, schema: Value) -> Result<Declared, crate::error::Error> {
         web::read_fields(Map::from_iter([("name".to_owned(), name), ("schema".to_owned(), schema)]))
     }
 

@@ -277,8 +277,8 @@ async fn change(
     let accepted = member.accept(&changing(before.id), &form)?;
     let typed = Typed::sent(&form);
     let changed = async {
-        let wish: FormChange = web::read_fields(typed.fields())?;
-        routes::change(&forms, &accepted, before.id, wish).await
+        let changes: FormChange = web::read_fields(typed.fields())?;
+        routes::change(&forms, &accepted, before.id, changes).await
     };
     match changed.await {
         Ok(()) => Ok(member.see_other(&format!("/forms/{}?saved", before.id))),

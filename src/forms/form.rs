@@ -174,16 +174,16 @@ impl Form {
         }
     }
 
-    pub fn changed(self, wish: FormChange) -> Form {
+    pub fn changed(self, changes: FormChange) -> Form {
         Form {
-            name: wish.name.map_or(self.name, |line| line.0),
-            from: wish.from.map_or(self.from, |from| from.0),
-            heading: wish.heading.0.map_or(self.heading, |line| line.map(|line| line.0)),
-            text: wish.text.0.map_or(self.text, |words| words.map(|words| words.0)),
-            redirect_url: wish.redirect_url.0.map_or(self.redirect_url, |url| url.map(|url| url.0)),
-            segment_id: wish.segment_id.0.unwrap_or(self.segment_id),
-            topics: wish.topics.unwrap_or(self.topics),
-            enabled: wish.enabled.unwrap_or(self.enabled),
+            name: changes.name.map_or(self.name, |line| line.0),
+            from: changes.from.map_or(self.from, |from| from.0),
+            heading: changes.heading.0.map_or(self.heading, |line| line.map(|line| line.0)),
+            text: changes.text.0.map_or(self.text, |words| words.map(|words| words.0)),
+            redirect_url: changes.redirect_url.0.map_or(self.redirect_url, |url| url.map(|url| url.0)),
+            segment_id: changes.segment_id.0.unwrap_or(self.segment_id),
+            topics: changes.topics.unwrap_or(self.topics),
+            enabled: changes.enabled.unwrap_or(self.enabled),
             ..self
         }
     }

@@ -118,8 +118,8 @@ pub(super) async fn add(forms: &Forms, actor: &dyn Actor, id: FormId, new: NewFo
     }
 }
 
-pub(super) async fn change(forms: &Forms, actor: &dyn Actor, id: FormId, wish: FormChange) -> Result<(), Error> {
-    let form = find(actor, id).await?.changed(wish);
+pub(super) async fn change(forms: &Forms, actor: &dyn Actor, id: FormId, changes: FormChange) -> Result<(), Error> {
+    let form = find(actor, id).await?.changed(changes);
     check(forms, actor, &form).await?;
     actor.try_commit(|| store::replace(actor.workspace_id(), &form).into()).await?.or_missing(not_found)?;
     Ok(())

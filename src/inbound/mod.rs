@@ -25,7 +25,7 @@ use session::Reporter;
 pub const MOST_CONNECTIONS: usize = 500;
 
 /// How many addresses that are none of ours one sender may try in a minute.
-const STRANGE: u32 = 100;
+const UNKNOWN_RECIPIENTS_PER_MINUTE: u32 = 100;
 
 /// Listens where the settings say.
 pub fn listen(config: &Config) -> anyhow::Result<Listeners> {
@@ -47,7 +47,7 @@ pub async fn run(listeners: Listeners, receiving: Receiving, stopping: watch::Re
     };
     let sweep = || {
         server.receiving.sweep_limits();
-        server.strange.sweep();
+        server.unknown_recipients.sweep();
     };
     listeners.serve(service, session, sweep).await;
     Ok(())
@@ -61,7 +61,7 @@ struct Server {
     certificate: Option<Certificate>,
     patience: Patience,
     /// What strangers try.
-    strange: RateLimit,
+    unknown_recipients: RateLimit,
 }
 
 impl Server {
@@ -70,7 +70,8 @@ impl Server {
         let files = app.config.submission.certificate();
         let certificate = files.map(|(certificate, key)| Certificate::load(certificate, key)).transpose()?;
         let patience = Patience::of(&app.config, [120, 120, 600]);
-        let strange = RateLimit::new(STRANGE, Duration::from_secs(60), !app.config.limit_loopback);
-        Ok(Server { certificate, patience, strange, feedback: Feedback::new(app), receiving })
+        let unknown_recipients =
+            RateLimit::new(UNKNOWN_RECIPIENTS_PER_MINUTE, Duration::from_secs(60), !app.config.limit_loopback);
+        Ok(Server { certificate, patience, unknown_recipients, feedback: Feedback::new(app), receiving })
     }
 }

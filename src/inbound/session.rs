@@ -149,7 +149,7 @@ impl Reporter {
         match self.server.receiving.receiver(&address).await {
             Err(_) => Ok(later),
             Ok(Some((workspace_id, domain_id))) => Ok(transaction.recipients.add(workspace_id, domain_id, address)),
-            Ok(None) if self.server.strange.check(self.peer).is_err() => Err(Lost::Refused(TOO_MANY)),
+            Ok(None) if self.server.unknown_recipients.check(self.peer).is_err() => Err(Lost::Refused(TOO_MANY)),
             Ok(None) => Ok(NO_RELAY),
         }
     }

@@ -60,7 +60,7 @@ pub enum Kept {
     #[default]
     Nothing,
     /// All of it.
-    Whole(Vec<u8>),
+    Complete(Vec<u8>),
     /// It is longer than what is kept.
     TooLong,
 }

@@ -45,20 +45,20 @@ impl Calls {
         Calls { app, log }
     }
 
-    fn wish(&self, method: &Method, path: &str) -> Wish {
+    fn scope(&self, method: &Method, path: &str) -> Scope {
         let changes = !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
         match self.app.config.api.request_log {
-            RequestLogging::All => Wish::Everything,
-            RequestLogging::Writes if changes && *method == Method::POST && BUSY.contains(&path) => Wish::Refusals,
-            RequestLogging::Writes if changes => Wish::Everything,
-            RequestLogging::Writes | RequestLogging::Off => Wish::Nothing,
+            RequestLogging::All => Scope::Everything,
+            RequestLogging::Writes if changes && *method == Method::POST && BUSY.contains(&path) => Scope::Refusals,
+            RequestLogging::Writes if changes => Scope::Everything,
+            RequestLogging::Writes | RequestLogging::Off => Scope::Nothing,
         }
     }
 }
 
 /// What the log wants of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wish {
+enum Scope {
     Nothing,
     /// That it was refused, without what was sent: then nothing is kept before that is known.
     Refusals,
@@ -67,7 +67,7 @@ enum Wish {
 
 impl Observer for Calls {
     fn begin(&self, request: &mut Request<Body>) -> Option<Box<dyn Observation>> {
-        let is_noted = self.wish(request.method(), request.uri().path()) == Wish::Everything;
+        let is_noted = self.scope(request.method(), request.uri().path()) == Scope::Everything;
         if !is_noted && !self.app.allowances.are_limited() {
             return None;
         }
@@ -87,7 +87,7 @@ impl Observer for Calls {
     fn refused<'a>(&'a self, call: RefusedCall<'a>, response: Response) -> Answering<'a> {
         let RefusedCall { workspace_id, method, route } = call;
         let endpoint = route.strip_prefix(self.app.addresses.base.path()).unwrap_or(route);
-        if self.wish(method, endpoint) != Wish::Refusals {
+        if self.scope(method, endpoint) != Scope::Refusals {
             return Box::pin(std::future::ready(response));
         }
         Box::pin(async move {
@@ -193,7 +193,7 @@ async fn kept(response: Response) -> (Response, Kept) {
     }
     let Ok(whole) = body.collect().await else { return (Response::from_parts(parts, Body::empty()), Kept::Nothing) };
     let bytes = whole.to_bytes();
-    let kept = Kept::Whole(bytes.to_vec());
+    let kept = Kept::Complete(bytes.to_vec());
     (Response::from_parts(parts, Body::from(bytes)), kept)
 }
 
@@ -219,9 +219,9 @@ impl Overheard {
     fn keep(&self, bytes: &Bytes) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if matches!(*kept, Kept::Nothing) {
-            *kept = Kept::Whole(Vec::new());
+            *kept = Kept::Complete(Vec::new());
         }
-        if let Kept::Whole(whole) = &mut *kept {
+        if let Kept::Complete(whole) = &mut *kept {
             match whole.len() + bytes.len() <= LONGEST_BODY {
                 true => whole.extend_from_slice(bytes),
                 false => *kept = Kept::TooLong,

@@ -33,8 +33,8 @@ pub fn shown(kept: &Kept) -> Option<String> {
     let bytes = match kept {
         Kept::Nothing => return None,
         Kept::TooLong => return Some(json!({"omitted": "The body is too long to be kept."}).to_string()),
-        Kept::Whole(bytes) if bytes.is_empty() => return None,
-        Kept::Whole(bytes) => bytes,
+        Kept::Complete(bytes) if bytes.is_empty() => return None,
+        Kept::Complete(bytes) => bytes,
     };
     let shown = match serde_json::from_slice(bytes) {
         Ok(mut value) => {
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     fn redacted(body: &Value) -> Value {
-        let shown = shown(&Kept::Whole(body.to_string().into_bytes())).expect("a body");
+        let shown = shown(&Kept::Complete(body.to_string().into_bytes())).expect("a body");
         serde_json::from_str(&shown).expect("JSON")
     }
 
@@ -101,8 +101,8 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_not_shown() {
         let shown = |kept: Kept| shown(&kept).unwrap_or_default();
-        assert!(shown(Kept::Whole(b"re_secret".to_vec())).contains("not JSON"));
+        assert!(shown(Kept::Complete(b"re_secret".to_vec())).contains("not JSON"));
         assert!(shown(Kept::TooLong).contains("too long"));
-        assert!(shown(Kept::Nothing).is_empty() && shown(Kept::Whole(Vec::new())).is_empty());
+        assert!(shown(Kept::Nothing).is_empty() && shown(Kept::Complete(Vec::new())).is_empty());
     }
 }

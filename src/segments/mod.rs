@@ -26,7 +26,7 @@ pub use routes::{
     not_found, remove as delete, why_not_taken,
 };
 pub use segment::{SegmentList, SegmentName};
-pub use shapes::{Detail, Item, SegmentChange, Wish};
+pub use shapes::{Detail, GivenFilter, Item, SegmentChange};
 pub use store::{
     add, choices, count, has_deltas, insert, is_filling, is_member, names, names_between, newest_of_contact, page,
     page_of_contact, refill_naming, remove, take_up, takes_members,

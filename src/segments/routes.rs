@@ -9,7 +9,7 @@ use utoipa_axum::routes;
 
 use super::filter::Filter;
 use super::segment::SegmentName;
-use super::shapes::{Created, Detail, Item, SegmentBody, SegmentChange, Wish};
+use super::shapes::{Created, Detail, GivenFilter, Item, SegmentBody, SegmentChange};
 use super::store::{self, MOST_SELF_FILLING};
 use crate::app::App;
 use crate::auth::{Actor, Caller};
@@ -55,7 +55,7 @@ pub(super) async fn make<T: Serialize>(
     let request = key.request(caller, app, &body);
     let make = async {
         let SegmentBody { name, filter } = body.read()?;
-        let filter = filter.and_then(|Wish(filter)| filter);
+        let filter = filter.and_then(|GivenFilter(filter)| filter);
         if let Some(filter) = &filter {
             check_filter(caller, filter).await?;
         }
@@ -169,7 +169,7 @@ pub async fn change(actor: &dyn Actor, app: &App, id: SegmentId, change: Segment
     let SegmentChange { name, filter } = change;
     must_exist(actor, id).await?;
     // Null and an empty object are no filter; what is left out stays.
-    let filter = filter.0.map(|wish| wish.and_then(|Wish(filter)| filter));
+    let filter = filter.0.map(|given| given.and_then(|GivenFilter(filter)| filter));
     if let Some(Some(filter)) = &filter {
         check_filter(actor, filter).await?;
     }

@@ -21,11 +21,11 @@ use crate::web::{Change, text_schema};
 
 /// What to make.
 #[derive(Deserialize, ToSchema)]
-#[schema(as = SegmentWish)]
+#[schema(as = NewSegment)]
 pub struct SegmentBody {
     pub name: SegmentName,
     /// Who belongs into it. Without one, contacts are put into the segment one by one.
-    pub filter: Option<Wish>,
+    pub filter: Option<GivenFilter>,
 }
 
 /// What to change. What is left out stays as it is.
@@ -33,21 +33,23 @@ pub struct SegmentBody {
 pub struct SegmentChange {
     pub name: Option<SegmentName>,
     /// Null takes it away: then who is in the segment stays in it.
-    #[schema(value_type = Option<Wish>)]
-    pub filter: Change<Wish>,
+    #[schema(value_type = Option<GivenFilter>)]
+    pub filter: Change<GivenFilter>,
 }
 
 /// A filter as it is given. An empty object is none.
 #[derive(Debug)]
-pub struct Wish(pub Option<Filter>);
+pub struct GivenFilter(pub Option<Filter>);
 
-impl<'de> Deserialize<'de> for Wish {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Wish, D::Error> {
+impl<'de> Deserialize<'de> for GivenFilter {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<GivenFilter, D::Error> {
         match Value::deserialize(deserializer)? {
-            Value::Object(rules) if rules.is_empty() => Ok(Wish(None)),
+            Value::Object(rules) if rules.is_empty() => Ok(GivenFilter(None)),
             rules => {
                 let filter = Filter::parse(&rules);
-                filter.map(|filter| Wish(Some(filter))).map_err(|why| D::Error::custom(format!("is no filter: {why}")))
+                filter
+                    .map(|filter| GivenFilter(Some(filter)))
+                    .map_err(|why| D::Error::custom(format!("is no filter: {why}")))
             }
         }
     }
@@ -79,12 +81,12 @@ fn parts() -> Vec<NamedSchema> {
     all.push(("SegmentRuleTopic".into(), topic.into()));
     all.push(("SegmentRuleEvent".into(), event.into()));
     all.push(("SegmentRuleBroadcast".into(), broadcast.into()));
-    all.push(group_schema("SegmentRule", &Wish::name()));
+    all.push(group_schema("SegmentRule", &GivenFilter::name()));
     all.push(("NoSegmentFilter".into(), none.into()));
     all
 }
 
-impl PartialSchema for Wish {
+impl PartialSchema for GivenFilter {
     fn schema() -> RefOr<Schema> {
         let example = json!({"type": "and", "rules": [
             {"type": "rule", "field": "contact.unsubscribed", "operator": "eq", "value": false},
@@ -97,7 +99,7 @@ impl PartialSchema for Wish {
     }
 }
 
-impl ToSchema for Wish {
+impl ToSchema for GivenFilter {
     fn name() -> Cow<'static, str> {
         "SegmentFilter".into()
     }
@@ -146,7 +148,7 @@ pub struct Detail {
     #[serde(flatten)]
     pub item: Item,
     /// Who belongs into it; null where contacts are put into the segment one by one.
-    #[schema(value_type = Option<Wish>, required = true)]
+    #[schema(value_type = Option<GivenFilter>, required = true)]
     pub filter: Option<Value>,
     /// Whether there are contacts that the filter has not judged yet.
     pub filling: bool,

@@ -24,10 +24,10 @@ statements! {
             "SELECT w.name, b.name, b.color FROM workspaces w
              LEFT JOIN workspace_branding b ON b.workspace_id = w.id WHERE w.id = $1");
         /// Changes what is named and leaves the rest, whatever others change meanwhile.
-        fn change(workspace_id: WorkspaceId, wish: &BrandingChange)
-            with [workspace_id, wish.name.0.is_some(),
-                wish.name.0.as_ref().and_then(Option::as_ref).map(|name| name.as_str()), wish.color.0.is_some(),
-                wish.color.0.as_ref().and_then(Option::as_ref).map(|color| color.as_str())] = Sql::both(
+        fn change(workspace_id: WorkspaceId, changes: &BrandingChange)
+            with [workspace_id, changes.name.0.is_some(),
+                changes.name.0.as_ref().and_then(Option::as_ref).map(|name| name.as_str()), changes.color.0.is_some(),
+                changes.color.0.as_ref().and_then(Option::as_ref).map(|color| color.as_str())] = Sql::both(
             "INSERT INTO workspace_branding (workspace_id, name, color) VALUES ($1, $3, $5)
              ON CONFLICT (workspace_id) DO UPDATE SET
                  name = CASE WHEN $2 THEN excluded.name ELSE workspace_branding.name END,
@@ -138,8 +138,8 @@ async fn update(caller: Caller, body: Body<BrandingChange>) -> JsonResult<Brandi
     find(&caller).await.map(Json)
 }
 
-pub(super) async fn save(actor: &dyn Actor, wish: &BrandingChange) -> Result<(), Error> {
-    actor.try_commit(|| change(actor.workspace_id(), wish).into()).await??;
+pub(super) async fn save(actor: &dyn Actor, changes: &BrandingChange) -> Result<(), Error> {
+    actor.try_commit(|| change(actor.workspace_id(), changes).into()).await??;
     Ok(())
 }
 

@@ -55,10 +55,10 @@ fn page<D: Duty>(member: &Member<D>, status: StatusCode, name: Field, color: Fie
 async fn change(member: Member<Manage>, form: Form) -> PageResult {
     let accepted = member.accept(PURPOSE, &form)?;
     let given = |field: &str| Some(form.text(field).trim().to_owned()).filter(|text| !text.is_empty());
-    let wish = ["name", "color"].map(|field| (field.to_owned(), given(field).map_or(Value::Null, Value::from)));
+    let changes = ["name", "color"].map(|field| (field.to_owned(), given(field).map_or(Value::Null, Value::from)));
     let saved = async {
-        let wish: BrandingChange = web::read_fields(Map::from_iter(wish))?;
-        branding::save(&accepted, &wish).await
+        let changes: BrandingChange = web::read_fields(Map::from_iter(changes))?;
+        branding::save(&accepted, &changes).await
     };
     let Err(error) = saved.await else { return Ok(member.see_other("/branding?saved")) };
     let Error::Invalid { .. } = error else { return Err(error.into()) };

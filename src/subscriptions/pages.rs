@@ -17,7 +17,7 @@ use super::links::{Links, Subscriber};
 use super::mail::Unsubscribing;
 use super::preferences::{PreferencesPage, Sent, unsubscribe};
 use crate::app::App;
-use crate::contacts::{Subscriptions, UnsubscribedBy, Wishes, change_own_subscriptions};
+use crate::contacts::{SubscriptionChanges, Subscriptions, UnsubscribedBy, change_own_subscriptions};
 use crate::error::Error;
 use crate::web::{self, MultipartForm, Params, Sender, Spool};
 
@@ -62,8 +62,8 @@ async fn act(
             message: "Send `List-Unsubscribe=One-Click` as a form, or use the page at this address.".into(),
         };
         let sent = Sent::read(&body).ok_or_else(unread)?;
-        let wishes = |now: &Subscriptions| sent.wishes(&subscriber, now);
-        let changed = change(&state, &subscriber, wishes, UnsubscribedBy::Page).await?.ok_or_else(gone)?;
+        let changes = |now: &Subscriptions| sent.changes(&subscriber, now);
+        let changed = change(&state, &subscriber, changes, UnsubscribedBy::Page).await?.ok_or_else(gone)?;
         let frame = Frame::of(&state, subscriber.workspace_id).await?;
         Ok(web::page(StatusCode::OK, &PreferencesPage::after(frame, &subscriber, sent.action, &changed)))
     };
@@ -72,8 +72,8 @@ async fn act(
 
 /// Whoever is gone gets no mail either, so the mail program is told the same.
 async fn one_click(state: &Preferences, subscriber: &Subscriber) -> Result<Response, Error> {
-    let wishes = |now: &Subscriptions| unsubscribe(subscriber, now);
-    change(state, subscriber, wishes, UnsubscribedBy::OneClick).await?;
+    let changes = |now: &Subscriptions| unsubscribe(subscriber, now);
+    change(state, subscriber, changes, UnsubscribedBy::OneClick).await?;
     let headers = [(CONTENT_TYPE, "text/plain; charset=utf-8"), (CACHE_CONTROL, "no-store")];
     Ok((headers, "You are unsubscribed.\n").into_response())
 }
@@ -110,13 +110,13 @@ async fn find(state: &Preferences, subscriber: &Subscriber) -> Result<Option<Sub
 async fn change(
     state: &Preferences,
     subscriber: &Subscriber,
-    wishes: impl Fn(&Subscriptions) -> Wishes,
+    changes: impl Fn(&Subscriptions) -> SubscriptionChanges,
     by: UnsubscribedBy,
 ) -> Result<Option<(Subscriptions, Subscriptions)>, Error> {
     let whose = (subscriber.workspace_id, subscriber.contact_id);
     let attempt = state.limits.changes.begin(&subscriber.contact_id.to_string(), state.clock.steady()).await?;
     let unsubscribing = Unsubscribing::of(state, subscriber, by).await?;
-    let changed = change_own_subscriptions(state, whose, wishes, by, |batch| unsubscribing.add_to(batch)).await?;
+    let changed = change_own_subscriptions(state, whose, changes, by, |batch| unsubscribing.add_to(batch)).await?;
     if changed.as_ref().is_some_and(|(before, after)| before.differs_from(after)) {
         attempt.failed();
     }

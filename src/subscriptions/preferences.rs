@@ -5,7 +5,7 @@ use askama::Template;
 
 use super::branding::Frame;
 use super::links::Subscriber;
-use crate::contacts::{Subscriptions, Wishes};
+use crate::contacts::{SubscriptionChanges, Subscriptions};
 use crate::id::TopicId;
 use crate::text::words;
 use crate::topics::{Choice, Standing, Subscription, Visibility};
@@ -45,7 +45,7 @@ impl<'a> Sent<'a> {
     }
 
     /// What is wanted, by how it is now.
-    pub fn wishes(&self, subscriber: &Subscriber, now: &Subscriptions) -> Wishes {
+    pub fn changes(&self, subscriber: &Subscriber, now: &Subscriptions) -> SubscriptionChanges {
         let choice = |topic_id, subscription| Choice { topic_id, subscription };
         let visible = || now.topics.iter().filter(|topic| is_visible(topic, subscriber));
         let named = |field: &str| {
@@ -54,8 +54,10 @@ impl<'a> Sent<'a> {
         };
         match self.action {
             Action::Unsubscribe => unsubscribe(subscriber, now),
-            Action::UnsubscribeAll => Wishes { unsubscribed: Some(true), ..Wishes::default() },
-            Action::Subscribe => Wishes { unsubscribed: Some(false), ..Wishes::default() },
+            Action::UnsubscribeAll => {
+                SubscriptionChanges { unsubscribed: Some(true), ..SubscriptionChanges::default() }
+            }
+            Action::Subscribe => SubscriptionChanges { unsubscribed: Some(false), ..SubscriptionChanges::default() },
             Action::Save => {
                 let (is_shown, is_ticked) = (named("shown"), named("topic"));
                 let shown = visible().map(|topic| topic.topic_id).filter(is_shown);
@@ -63,7 +65,7 @@ impl<'a> Sent<'a> {
                     true => choice(id, Subscription::OptIn),
                     false => choice(id, Subscription::OptOut),
                 });
-                Wishes { unsubscribed: None, choices: choices.collect() }
+                SubscriptionChanges { unsubscribed: None, choices: choices.collect() }
             }
             Action::Undo => {
                 let (was_in, was_out) = (named(Subscription::OptIn.as_str()), named(Subscription::OptOut.as_str()));
@@ -77,7 +79,7 @@ impl<'a> Sent<'a> {
                     Ok("no") => Some(false),
                     _ => None,
                 };
-                Wishes { unsubscribed, choices: choices.collect() }
+                SubscriptionChanges { unsubscribed, choices: choices.collect() }
             }
         }
     }
@@ -88,13 +90,13 @@ const UNSUBSCRIBED: &str = "unsubscribed";
 
 /// No more mail like the one that had the link: about its topic, or any where it had none. Where
 /// its topic is gone nobody knows what it was about, and silence is what was asked for.
-pub fn unsubscribe(subscriber: &Subscriber, now: &Subscriptions) -> Wishes {
+pub fn unsubscribe(subscriber: &Subscriber, now: &Subscriptions) -> SubscriptionChanges {
     match subscriber.topic_id.filter(|id| now.of_topic(*id).is_some()) {
         Some(topic_id) => {
             let choices = vec![Choice { topic_id, subscription: Subscription::OptOut }];
-            Wishes { unsubscribed: None, choices }
+            SubscriptionChanges { unsubscribed: None, choices }
         }
-        None => Wishes { unsubscribed: Some(true), ..Wishes::default() },
+        None => SubscriptionChanges { unsubscribed: Some(true), ..SubscriptionChanges::default() },
     }
 }
 
@@ -213,11 +215,11 @@ mod tests {
         Subscriber { workspace_id, contact_id, topic_id, mail: None }
     }
 
-    fn chosen(wishes: &Wishes) -> Vec<(u128, bool)> {
+    fn chosen(changes: &SubscriptionChanges) -> Vec<(u128, bool)> {
         let read = |choice: &Choice| {
             (crate::id::Id::uuid(choice.topic_id).as_u128(), choice.subscription == Subscription::OptIn)
         };
-        wishes.choices.iter().map(read).collect()
+        changes.choices.iter().map(read).collect()
     }
 
     #[test]
@@ -226,11 +228,11 @@ mod tests {
         let body =
             format!("action=save&shown={}&shown={}&shown={}&topic={}&topic={}", id(1), id(2), id(3), id(2), id(3));
         let sent = Sent::read(body.as_bytes()).expect("a form");
-        assert_eq!(chosen(&sent.wishes(&subscriber(None), &now())), [(1, false), (3, true)]);
-        assert_eq!(chosen(&sent.wishes(&subscriber(Some(2)), &now())), [(1, false), (2, true), (3, true)]);
+        assert_eq!(chosen(&sent.changes(&subscriber(None), &now())), [(1, false), (3, true)]);
+        assert_eq!(chosen(&sent.changes(&subscriber(Some(2)), &now())), [(1, false), (2, true), (3, true)]);
         let unseen = format!("action=save&shown={}", id(3));
         assert_eq!(
-            chosen(&Sent::read(unseen.as_bytes()).expect("a form").wishes(&subscriber(None), &now())),
+            chosen(&Sent::read(unseen.as_bytes()).expect("a form").changes(&subscriber(None), &now())),
             [(3, false)]
         );
     }
@@ -260,8 +262,8 @@ mod tests {
         let page = PreferencesPage::after(frame, &subscriber(None), Action::Save, &(before, after.clone()));
         let fields: Vec<String> = page.undo.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let body = format!("action=undo&{}", fields.join("&"));
-        let wishes = Sent::read(body.as_bytes()).expect("a form").wishes(&subscriber(None), &after);
-        assert_eq!((wishes.unsubscribed, chosen(&wishes)), (Some(false), vec![(1, true)]));
+        let changes = Sent::read(body.as_bytes()).expect("a form").changes(&subscriber(None), &after);
+        assert_eq!((changes.unsubscribed, chosen(&changes)), (Some(false), vec![(1, true)]));
     }
 
     #[test]

@@ -41,13 +41,13 @@ impl TryFrom<String> for MailAddress {
 
 /// Some of them: at least one, and at most so many as a request may name.
 #[derive(Debug)]
-pub struct Some100<T>(pub Vec<T>);
+pub struct UpTo100<T>(pub Vec<T>);
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Some100<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Some100<T>, D::Error> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for UpTo100<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<UpTo100<T>, D::Error> {
         let given = Vec::<T>::deserialize(deserializer)?;
         match given.len() {
-            1..=MOST_NAMED => Ok(Some100(given)),
+            1..=MOST_NAMED => Ok(UpTo100(given)),
             count => Err(D::Error::custom(format!("must hold 1 to {MOST_NAMED} elements, but has {count}"))),
         }
     }
@@ -66,7 +66,7 @@ pub struct NewSuppression {
 pub struct NewSuppressions {
     /// The addresses that get no mail any more.
     #[schema(value_type = Vec<String>, min_items = 1, max_items = 100, example = json!(["ada@example.com"]))]
-    pub emails: Some100<MailAddress>,
+    pub emails: UpTo100<MailAddress>,
 }
 
 /// What to remove: by `emails` or by `ids`, not by both.
@@ -75,10 +75,10 @@ pub struct NewSuppressions {
 pub struct Removal {
     /// The addresses that may get mail again.
     #[schema(value_type = Option<Vec<String>>, min_items = 1, max_items = 100, example = json!(["ada@example.com"]))]
-    emails: Option<Some100<MailAddress>>,
+    emails: Option<UpTo100<MailAddress>>,
     /// The ids of the suppressions to remove.
     #[schema(value_type = Option<Vec<Uuid>>, min_items = 1, max_items = 100)]
-    ids: Option<Some100<SuppressionId>>,
+    ids: Option<UpTo100<SuppressionId>>,
 }
 
 /// Which entries are meant.

@@ -39,7 +39,7 @@ async fn list(caller: Caller, named: Named, page: Page) -> JsonResult<List<Versi
 /// What to compare with.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-struct Against {
+struct ComparedVersion {
     /// The id of another version: what differs from it is told, field by field.
     #[param(value_type = Option<Uuid>)]
     against: Option<TemplateVersionId>,
@@ -50,14 +50,14 @@ struct Against {
 /// With `against`, also what differs from another version, line by line.
 #[utoipa::path(
     get, path = "/templates/{id}/versions/{version_id}", tag = "Templates", operation_id = "read_template_version",
-    params(Named, PathVersion, Against),
+    params(Named, PathVersion, ComparedVersion),
     responses((status = 200, description = "The version.", body = VersionDetail)),
 )]
 async fn read(
     caller: Caller,
     named: Named,
     PathVersion(version_id): PathVersion,
-    Query(Against { against }): Query<Against>,
+    Query(ComparedVersion { against }): Query<ComparedVersion>,
 ) -> JsonResult<VersionDetail> {
     let template = named.find(&caller).await?;
     let version = find_version(&caller, &template, version_id).await?;
@@ -70,8 +70,8 @@ async fn read(
 
 /// With what to render it.
 #[derive(Deserialize, ToSchema)]
-#[schema(as = TemplatePreviewWish, example = json!({"variables": {"ORDER_ID": "A-1"}}))]
-struct Wish {
+#[schema(as = TemplatePreviewRequest, example = json!({"variables": {"ORDER_ID": "A-1"}}))]
+struct PreviewRequest {
     /// Values of variables. What is missing is shown with a sample.
     #[schema(value_type = Option<Object>)]
     variables: Option<Map<String, Value>>,
@@ -102,16 +102,16 @@ struct Preview {
 /// Renders the draft, or a version, without sending anything.
 #[utoipa::path(
     post, path = "/templates/{id}/preview", tag = "Templates", operation_id = "preview_template",
-    params(Named), request_body = Option<Wish>,
+    params(Named), request_body = Option<PreviewRequest>,
     responses((status = 200, description = "What a mail would look like.", body = Preview)),
 )]
 async fn preview(
     caller: Caller,
     State(templates): State<Templates>,
     named: Named,
-    body: Body<Wish>,
+    body: Body<PreviewRequest>,
 ) -> JsonResult<Preview> {
-    let Wish { variables, version_id } = body.read()?;
+    let PreviewRequest { variables, version_id } = body.read()?;
     let (rendering, rendered, missing) =
         templates.sample(&caller, &named, version_id, variables.unwrap_or_default()).await?;
     let Rendered { subject, html, text } = rendered;

@@ -36,10 +36,10 @@ const LARGE_ANSWER: usize = 64 << 10;
 const PROGRESS: usize = 16 << 10;
 
 /// Milliseconds, at least, between two times that memory is taken back.
-const RELIEF_PACE: u64 = 10;
+const RELIEF_INTERVAL_MS: u64 = 10;
 
 /// Nor does it take more of the time than one part in so many.
-const RELIEF_SHARE: u64 = 16;
+const RELIEF_BACKOFF: u64 = 16;
 
 /// How many connections there may be, and how much they may hold.
 #[derive(Debug, Clone)]
@@ -202,7 +202,7 @@ impl Connections {
         }
         drop(open);
         let took = self.now() - began;
-        self.relief_at.store(began + took + RELIEF_PACE.max(RELIEF_SHARE * took), Relaxed);
+        self.relief_at.store(began + took + RELIEF_INTERVAL_MS.max(RELIEF_BACKOFF * took), Relaxed);
     }
 
     /// Milliseconds, never 0.

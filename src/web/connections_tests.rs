@@ -72,7 +72,7 @@ async fn large_answers_count_until_they_are_sent() {
     quick.sent(100 << 10);
     assert_eq!(connections.held.load(Relaxed), 2 * BASE_COST + (900 << 10));
 
-    tokio::time::sleep(Duration::from_millis(2 * RELIEF_PACE)).await;
+    tokio::time::sleep(Duration::from_millis(2 * RELIEF_INTERVAL_MS)).await;
     let (third, _) = open(&connections, 3);
     third.head_arrived(false);
     third.answered(200 << 10);

@@ -271,7 +271,7 @@ mod tests {
     use super::*;
 
     #[derive(Debug, PartialEq, Deserialize)]
-    struct Whole {
+    struct Outer {
         name: String,
         inner: Option<Vec<Part>>,
         way: Option<Way>,
@@ -293,22 +293,22 @@ mod tests {
 
     fn refused(json: Value) -> (&'static str, String) {
         let fields = json.as_object().expect("an object").clone();
-        let envelope = read::<Whole>(fields).expect_err("refused").envelope();
+        let envelope = read::<Outer>(fields).expect_err("refused").envelope();
         (envelope.name, envelope.message)
     }
 
-    fn whole(json: Value) -> Whole {
+    fn outer(json: Value) -> Outer {
         read(json.as_object().expect("an object").clone()).expect("valid")
     }
 
     #[test]
     fn decisions_2_null_is_absent_but_where_a_type_tells_them_apart() {
-        let none = whole(json!({"name": "x"}));
-        assert_eq!(none, Whole { name: "x".into(), inner: None, way: None, emptied: Change(None) });
-        assert_eq!(whole(json!({"name": "x", "inner": null, "way": null})), none);
-        assert_eq!(whole(json!({"name": "x", "emptied": null})).emptied, Change(Some(None)));
-        assert_eq!(whole(json!({"name": "x", "emptied": "y"})).emptied, Change(Some(Some("y".into()))));
-        let part = whole(json!({"name": "x", "inner": [{"flag": true, "set": null}]})).inner;
+        let none = outer(json!({"name": "x"}));
+        assert_eq!(none, Outer { name: "x".into(), inner: None, way: None, emptied: Change(None) });
+        assert_eq!(outer(json!({"name": "x", "inner": null, "way": null})), none);
+        assert_eq!(outer(json!({"name": "x", "emptied": null})).emptied, Change(Some(None)));
+        assert_eq!(outer(json!({"name": "x", "emptied": "y"})).emptied, Change(Some(Some("y".into()))));
+        let part = outer(json!({"name": "x", "inner": [{"flag": true, "set": null}]})).inner;
         assert_eq!(part, Some(vec![Part { flag: true, set: OrNull(None) }]));
         assert_eq!(refused(json!({"name": null})), ("missing_required_field", "Missing `name` field.".into()));
     }

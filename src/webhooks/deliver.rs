@@ -14,7 +14,7 @@ use super::told::{self, Delivery, Endpoint, Settled};
 use super::webhook::Status;
 use super::{retry, store};
 use crate::app::App;
-use crate::calls::{Calls, Hand, Room, SigningKey};
+use crate::calls::{Calls, Dispatch, Room, SigningKey};
 use crate::clock::SECOND;
 use crate::db::{Batch, DbError};
 use crate::http_client::{HttpClient, Reach};
@@ -71,13 +71,13 @@ impl Worker for Delivering {
 
     async fn round(&mut self, tasks: &mut Tasks) -> Result<Next, DbError> {
         let mut next = Next::Due(None);
-        for hand in self.0.claim().await? {
+        for dispatch in self.0.claim().await? {
             // There may be more, and room for it.
-            if hand.rows.len() > hand.slots.len() {
+            if dispatch.rows.len() > dispatch.slots.len() {
                 next = Next::AtOnce;
             }
             let deliverer = self.0.clone();
-            tasks.spawn(async move { deliverer.deliver(hand).await });
+            tasks.spawn(async move { deliverer.deliver(dispatch).await });
         }
         Ok(next)
     }
@@ -99,28 +99,28 @@ impl Deliverer {
 
     /// Delivers what is due and there is room for. Tells how many deliveries that were.
     pub async fn round(&self) -> Result<usize, DbError> {
-        let hands = self.claim().await?;
-        let count = hands.iter().map(|hand| hand.rows.len()).sum();
-        join_all(hands.into_iter().map(|hand| self.deliver(hand))).await;
+        let dispatches = self.claim().await?;
+        let count = dispatches.iter().map(|dispatch| dispatch.rows.len()).sum();
+        join_all(dispatches.into_iter().map(|dispatch| self.deliver(dispatch))).await;
         Ok(count)
     }
 
-    async fn claim(&self) -> Result<Vec<Hand<Delivery>>, DbError> {
+    async fn claim(&self) -> Result<Vec<Dispatch<Delivery>>, DbError> {
         let (db, clock) = (&self.caller.app.db, &self.caller.app.clock);
         let waiting = self.caller.calls.waiting::<Delivery>(db, clock.steady()).await?;
         Ok(self.caller.calls.claim_ahead((db, clock), &waiting, AHEAD).await)
     }
 
     /// Tells a webhook what was claimed for it together.
-    async fn deliver(&self, hand: Hand<Delivery>) {
-        let Some(&Delivery { webhook_id, .. }) = hand.rows.first() else { return };
+    async fn deliver(&self, dispatch: Dispatch<Delivery>) {
+        let Some(&Delivery { webhook_id, .. }) = dispatch.rows.first() else { return };
         // After a failure the lease runs out, and whoever is alive tries again.
-        if let Err(error) = self.try_deliver(hand).await {
+        if let Err(error) = self.try_deliver(dispatch).await {
             tracing::warn!(webhook = %webhook_id, %error, "what became of deliveries could not be written down");
         }
     }
 
-    async fn try_deliver(&self, Hand { destination, rows, slots }: Hand<Delivery>) -> Result<(), DbError> {
+    async fn try_deliver(&self, Dispatch { destination, rows, slots }: Dispatch<Delivery>) -> Result<(), DbError> {
         let (began, count) = (Instant::now(), rows.len());
         let (to_settle, called) = mpsc::channel(PAGE);
         let until = self.caller.app.clock.steady() + BEGUN_WITHIN;

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::event::EventType;
 use super::pages::{Badge, Id, find, purpose};
 use super::routes::{EventPath, send_again};
-use super::shapes::{AttemptItem, EventItem, EventWhole, Outcome, Whole};
+use super::shapes::{AttemptItem, EventDetail, EventItem, Outcome, WebhookDetail};
 use super::store;
 use super::webhook::Status;
 use crate::accounts::{Duty, Look, Manage, Member};
@@ -104,7 +104,7 @@ struct AttemptRow {
 }
 
 async fn show(member: Member<Look>, id: Id) -> PageResult {
-    let Whole { item, .. } = find(&member, id).await?;
+    let WebhookDetail { item, .. } = find(&member, id).await?;
     let page = member.page()?;
     let stored: Vec<EventItem> = member.query(store::events(item.id, &page)).await?;
     let here = member.address(&format!("/webhooks/{}", item.id));
@@ -161,9 +161,9 @@ fn no_event() -> Error {
 
 async fn show_event(member: Member<Look>, path: Result<EventPath, Error>) -> PageResult {
     let path = path.map_err(|_| no_event())?;
-    let Whole { item: webhook, .. } = find(&member, Ok(PathId(path.webhook))).await?;
-    let event: Option<EventWhole> = member.query(store::event_of(path.webhook, path.event)).await?;
-    let EventWhole { item: event, next_attempt_at, payload, .. } = event.ok_or_else(no_event)?.now(&member.app.clock);
+    let WebhookDetail { item: webhook, .. } = find(&member, Ok(PathId(path.webhook))).await?;
+    let event: Option<EventDetail> = member.query(store::event_of(path.webhook, path.event)).await?;
+    let EventDetail { item: event, next_attempt_at, payload, .. } = event.ok_or_else(no_event)?.now(&member.app.clock);
     let newest = Page::parse("", RECENT)?;
     let mut attempts: Vec<AttemptItem> = member.query(store::attempts(path.webhook, path.event, &newest)).await?;
     attempts.truncate(RECENT);

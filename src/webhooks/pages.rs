@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::event::{EventType, EventTypes};
 use super::routes::{NewRow, change, making, rotating, too_many};
-use super::shapes::{Item, Whole};
+use super::shapes::{Item, WebhookDetail};
 use super::webhook::{NewWebhook, Status, WebhookChange};
 use super::{page_one, store};
 use crate::accounts::{Duty, Look, Manage, Member};
@@ -108,9 +108,9 @@ pub fn gone() -> Error {
 
 pub type Id = Result<PathId<WebhookId>, Error>;
 
-pub async fn find<D: Duty>(member: &Member<D>, id: Id) -> Result<Whole, Error> {
+pub async fn find<D: Duty>(member: &Member<D>, id: Id) -> Result<WebhookDetail, Error> {
     let PathId(id) = id.map_err(|_| gone())?;
-    member.query::<Option<Whole>>(store::by_id(member.workspace_id(), id)).await?.ok_or_else(gone)
+    member.query::<Option<WebhookDetail>>(store::by_id(member.workspace_id(), id)).await?.ok_or_else(gone)
 }
 
 const CREATE: &str = "create webhook";
@@ -262,17 +262,17 @@ fn secret_page(
 }
 
 async fn ask_change(member: Member<Manage>, id: Id) -> PageResult {
-    let Whole { item, .. } = find(&member, id).await?;
+    let WebhookDetail { item, .. } = find(&member, id).await?;
     let (endpoint, events) = (item.endpoint.clone(), item.events);
     Ok(web::page(StatusCode::OK, &EditPage::of_change(&member, &item, endpoint, events)))
 }
 
 async fn edit(member: Member<Manage>, State(app): State<App>, id: Id, form: Form) -> PageResult {
-    let Whole { item, .. } = find(&member, id).await?;
+    let WebhookDetail { item, .. } = find(&member, id).await?;
     let accepted = member.accept(&purpose("change", item.id), &form)?;
     let changing = async {
-        let wish: WebhookChange = web::read_fields(fields(&form))?;
-        change(&accepted, &app, item.id, wish).await
+        let given: WebhookChange = web::read_fields(fields(&form))?;
+        change(&accepted, &app, item.id, given).await
     };
     match changing.await {
         Ok(()) => Ok(member.see_other(&format!("/webhooks/{}?saved", item.id))),
@@ -295,13 +295,13 @@ async fn set_status(member: &Member<Manage>, app: &App, id: Id, form: &Form, sta
     let PathId(id) = id.map_err(|_| gone())?;
     let word = if status == Status::Enabled { "enable" } else { "disable" };
     let accepted = member.accept(&purpose(word, id), form)?;
-    let wish = WebhookChange { endpoint: None, events: None, status: Some(status) };
-    change(&accepted, app, id, wish).await?;
+    let given = WebhookChange { endpoint: None, events: None, status: Some(status) };
+    change(&accepted, app, id, given).await?;
     Ok(member.see_other(&format!("/webhooks/{id}?{status}")))
 }
 
 async fn ask_rotate(member: Member<Manage>, id: Id) -> PageResult {
-    let Whole { item, .. } = find(&member, id).await?;
+    let WebhookDetail { item, .. } = find(&member, id).await?;
     let address = member.address(&format!("/webhooks/{}", item.id));
     let content = ConfirmPage {
         layout: member.layout(),
@@ -320,7 +320,7 @@ async fn ask_rotate(member: Member<Manage>, id: Id) -> PageResult {
 }
 
 async fn rotate(member: Member<Manage>, State(app): State<App>, id: Id, form: Form) -> PageResult {
-    let Whole { item, .. } = find(&member, id).await?;
+    let WebhookDetail { item, .. } = find(&member, id).await?;
     let accepted = member.accept(&purpose("rotate", item.id), &form)?;
     let secret = calls::new_secret();
     let rotation = rotating(&app, member.workspace_id(), item.id, &secret);
@@ -329,7 +329,7 @@ async fn rotate(member: Member<Manage>, State(app): State<App>, id: Id, form: Fo
 }
 
 async fn ask_delete(member: Member<Manage>, id: Id) -> PageResult {
-    let Whole { item, .. } = find(&member, id).await?;
+    let WebhookDetail { item, .. } = find(&member, id).await?;
     let address = member.address(&format!("/webhooks/{}", item.id));
     let content = ConfirmPage {
         layout: member.layout(),

@@ -12,7 +12,7 @@ use utoipa_axum::routes;
 use uuid::Uuid;
 
 use super::event::EventTypes;
-use super::shapes::{AttemptItem, EventItem, EventWhole, Item, Made, Whole};
+use super::shapes::{AttemptItem, EventDetail, EventItem, Item, Made, WebhookDetail};
 use super::store::{self, Changes, MOST};
 use super::webhook::{Endpoint, NewWebhook, WebhookChange};
 use crate::app::App;
@@ -148,9 +148,9 @@ async fn list(caller: Caller, page: Page) -> JsonResult<List<Item>> {
 /// With the secret that its deliveries are signed with.
 #[utoipa::path(
     get, path = "/webhooks/{id}", tag = "Webhooks", operation_id = "read_webhook",
-    params(PathId), responses((status = 200, description = "The webhook.", body = Whole)),
+    params(PathId), responses((status = 200, description = "The webhook.", body = WebhookDetail)),
 )]
-async fn read(caller: Caller, State(app): State<App>, PathId(id): PathId<WebhookId>) -> JsonResult<Whole> {
+async fn read(caller: Caller, State(app): State<App>, PathId(id): PathId<WebhookId>) -> JsonResult<WebhookDetail> {
     Ok(Json(find(&caller, id).await?.opened(&app.seal)))
 }
 
@@ -172,8 +172,8 @@ async fn update(
     change(&caller, &app, id, body.read()?).await.map(|()| Json(Reference::to(id)))
 }
 
-pub async fn change(actor: &dyn Actor, app: &App, id: WebhookId, wish: WebhookChange) -> Result<(), Error> {
-    let WebhookChange { endpoint, events, status } = wish;
+pub async fn change(actor: &dyn Actor, app: &App, id: WebhookId, given: WebhookChange) -> Result<(), Error> {
+    let WebhookChange { endpoint, events, status } = given;
     endpoint.iter().try_for_each(|endpoint| endpoint.must_be_allowed(app.config.private_webhooks))?;
     let endpoint = endpoint.as_ref().map(|endpoint| endpoint.as_str());
     let changes = Changes { endpoint, events, status, grant_id: actor.grant_id() };
@@ -237,9 +237,9 @@ async fn events(caller: Caller, PathId(id): PathId<WebhookId>, Newest(page): New
 /// With what is posted, and when it is tried next.
 #[utoipa::path(
     get, path = "/webhooks/{id}/events/{event_id}", tag = "Webhooks", operation_id = "read_webhook_event",
-    params(EventPath), responses((status = 200, description = "The event.", body = EventWhole)),
+    params(EventPath), responses((status = 200, description = "The event.", body = EventDetail)),
 )]
-async fn event(caller: Caller, State(app): State<App>, path: EventPath) -> JsonResult<EventWhole> {
+async fn event(caller: Caller, State(app): State<App>, path: EventPath) -> JsonResult<EventDetail> {
     Ok(Json(find_event(&caller, &path).await?.now(&app.clock)))
 }
 
@@ -290,13 +290,13 @@ pub async fn send_again(actor: &dyn Actor, app: &App, path: &EventPath, form: Op
     Ok(())
 }
 
-async fn find(caller: &dyn Actor, id: WebhookId) -> Result<Whole, Error> {
-    caller.query::<Option<Whole>>(|| store::by_id(caller.workspace_id(), id)).await?.ok_or_else(not_found)
+async fn find(caller: &dyn Actor, id: WebhookId) -> Result<WebhookDetail, Error> {
+    caller.query::<Option<WebhookDetail>>(|| store::by_id(caller.workspace_id(), id)).await?.ok_or_else(not_found)
 }
 
-async fn find_event(caller: &dyn Actor, path: &EventPath) -> Result<EventWhole, Error> {
+async fn find_event(caller: &dyn Actor, path: &EventPath) -> Result<EventDetail, Error> {
     find(caller, path.webhook).await?;
-    caller.query::<Option<EventWhole>>(|| store::event_of(path.webhook, path.event)).await?.ok_or_else(no_event)
+    caller.query::<Option<EventDetail>>(|| store::event_of(path.webhook, path.event)).await?.ok_or_else(no_event)
 }
 
 fn not_found() -> Error {

@@ -45,7 +45,7 @@ fn as_list<S: serde::Serializer>(events: &EventTypes, serializer: S) -> Result<S
 /// A webhook with what verifies its calls.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Webhook)]
-pub struct Whole {
+pub struct WebhookDetail {
     #[serde(flatten)]
     pub(super) item: Item,
     /// What every delivery is signed with; null where it cannot be opened here.
@@ -53,13 +53,13 @@ pub struct Whole {
     signing_secret: Option<String>,
 }
 
-from_row!(Whole { item, signing_secret });
+from_row!(WebhookDetail { item, signing_secret });
 
-impl Whole {
+impl WebhookDetail {
     /// With the secret as its owner knows it.
-    pub fn opened(self, seal: &Seal) -> Whole {
+    pub fn opened(self, seal: &Seal) -> WebhookDetail {
         let signing_secret = self.signing_secret.and_then(|kept| seal.open_text(&kept));
-        Whole { signing_secret, ..self }
+        WebhookDetail { signing_secret, ..self }
     }
 }
 
@@ -124,7 +124,7 @@ impl EventItem {
 /// An event with what is sent of it.
 #[derive(Serialize, ToSchema)]
 #[schema(as = WebhookEvent)]
-pub struct EventWhole {
+pub struct EventDetail {
     #[schema(pattern = "^webhook_event$")]
     object: &'static str,
     #[serde(flatten)]
@@ -137,13 +137,13 @@ pub struct EventWhole {
     pub(super) payload: Value,
 }
 
-from_row!(EventWhole { object = "webhook_event", item, next_attempt_at, payload: json });
+from_row!(EventDetail { object = "webhook_event", item, next_attempt_at, payload: json });
 
-impl EventWhole {
+impl EventDetail {
     /// As it is at this moment, in the time that clocks show.
-    pub fn now(self, clock: &Clock) -> EventWhole {
+    pub fn now(self, clock: &Clock) -> EventDetail {
         let next_attempt_at = self.next_attempt_at.map(|Time(due)| Time(clock.shown_at(due)));
-        EventWhole { item: self.item.now(), next_attempt_at, ..self }
+        EventDetail { item: self.item.now(), next_attempt_at, ..self }
     }
 }
 

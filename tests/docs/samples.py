@@ -170,9 +170,9 @@ def pages_with_example(seeds):
     event = seeds.id("/events", {"name": "copied.once", "schema": {"total": "number", "at": "date"}})
     own = seeds.automation(name="copied.once")
     system = seeds.automation(name="svc:contact.created")
-    wish = {"name": "Copied", "from": "Acme <hello@acme.example>", "subject": "Hi", "html": "<p>{{{NAME}}}</p>"}
-    wish |= {"alias": "copied", "variables": [{"key": "NAME", "type": "string"}]}
-    published = seeds.id("/templates", wish)
+    given = {"name": "Copied", "from": "Acme <hello@acme.example>", "subject": "Hi", "html": "<p>{{{NAME}}}</p>"}
+    given |= {"alias": "copied", "variables": [{"key": "NAME", "type": "string"}]}
+    published = seeds.id("/templates", given)
     seeds.id(f"/templates/{published}/publish")
     draft = seeds.id("/templates", {"name": "Draft", "from": "a@acme.example", "subject": "Hi", "html": "<p>Hi</p>"})
     yield "contacts/one.html", "of a contact", f"/dashboard/contacts/{contact}"

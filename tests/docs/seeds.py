@@ -139,8 +139,8 @@ class Seeds:
         return email
 
     def broadcast(self, state=None):
-        wish = {"segment_id": self.member()["segment_id"], "from": FROM, "subject": "News", "html": "<p>News.</p>"}
-        broadcast = self.id("/broadcasts", wish)
+        given = {"segment_id": self.member()["segment_id"], "from": FROM, "subject": "News", "html": "<p>News.</p>"}
+        broadcast = self.id("/broadcasts", given)
         if state == "scheduled":
             self.id(f"/broadcasts/{broadcast}/send", {"scheduled_at": "in 1 day"})
         elif state:
@@ -151,8 +151,8 @@ class Seeds:
         """The alias of a template that was published."""
         alias = f"order-{uuid.uuid4().hex}"
         variables = [{"key": "ORDER_ID", "type": "string"}]
-        wish = {"name": "Order", "alias": alias, "from": FROM, "subject": "Order {{{ORDER_ID}}}", "html": "<p>Hi</p>"}
-        self.id("/templates", wish | {"variables": variables})
+        given = {"name": "Order", "alias": alias, "from": FROM, "subject": "Order {{{ORDER_ID}}}", "html": "<p>Hi</p>"}
+        self.id("/templates", given | {"variables": variables})
         self.id(f"/templates/{alias}/publish")
         return alias
 
@@ -188,8 +188,8 @@ class Seeds:
     def automation(self, step=None, name=None):
         step = step or {"type": "delay", "config": {"duration": "1 day"}}
         start = {"key": "start", "type": "trigger", "config": {"event_name": name or self.event()}}
-        wish = {"name": "Welcome", "status": "enabled", "steps": [start, step | {"key": "next"}]}
-        return self.id("/automations", wish | {"connections": [{"from": "start", "to": "next"}]})
+        given = {"name": "Welcome", "status": "enabled", "steps": [start, step | {"key": "next"}]}
+        return self.id("/automations", given | {"connections": [{"from": "start", "to": "next"}]})
 
     def run(self):
         name = self.event()

@@ -105,8 +105,8 @@ def check(engine, only=()):
     with tempfile.TemporaryDirectory() as folder:
         certificate, submission = make_certificate(folder), free_port()
         with serving(engine, "--submission-listen", f"127.0.0.1:{submission}", *certificate) as server:
-            desk = Desk(server, Path(folder), submission)
-            problems = [f"{name} on {engine}: {problem}" for name in only or texts() for problem in desk.check(name)]
+            checker = Checker(server, Path(folder), submission)
+            problems = [f"{name} on {engine}: {problem}" for name in only or texts() for problem in checker.check(name)]
     return problems + list(stale())
 
 
@@ -131,7 +131,7 @@ def stale():
             yield f"{test} does not read {name}"
 
 
-class Desk:
+class Checker:
     """Where a reader sits: a server, a key, and the commands that texts name."""
 
     def __init__(self, server, folder, submission):
@@ -213,25 +213,25 @@ def told(run):
     return [f"{run.args[0]} ended with {run.returncode}\n{run.stdout[-600:]}\n{run.stderr[-900:]}"]
 
 
-def unknown(desk, code, env, folder):
+def unknown(checker, code, env, folder):
     return [f"nothing runs this block:\n{code}"]
 
 
 # ---- by their kinds --------------------------------------------------------
 
 
-def read_json(desk, code, env, folder):
+def read_json(checker, code, env, folder):
     """JSON, of what it shows: a rule that automations take, an error or a page of a list as the API answers them, or
     an event that webhooks may listen to."""
     try:
         value = json.loads(code)
     except ValueError as problem:
         return [f"{problem} in {code}"]
-    description = json.loads(desk.server.ask("GET", "/openapi.json")[2])
+    description = json.loads(checker.server.ask("GET", "/openapi.json")[2])
     schemas = description["components"]["schemas"]
     match value:
         case {"type": "rule" | "and" | "or"}:
-            return is_taken_as_rule(desk, value)
+            return is_taken_as_rule(checker, value)
         case {"statusCode": _}:
             return fits(value, {"$ref": "#/components/schemas/Error"}, description, folder)
         case {"object": "list"}:
@@ -245,10 +245,10 @@ def read_json(desk, code, env, folder):
             return []
 
 
-def is_taken_as_rule(desk, rule):
+def is_taken_as_rule(checker, rule):
     steps = [{"key": "start", "type": "trigger", "config": {"event_name": "e"}}, {"key": "if", "type": "condition", "config": rule}]
     graph = {"name": "Example", "steps": steps, "connections": [{"from": "start", "to": "if"}]}
-    status, _, answer = desk.ask("POST", "/automations/validate", graph)
+    status, _, answer = checker.ask("POST", "/automations/validate", graph)
     told = json.loads(answer)
     return [] if status == 200 and told.get("valid") else [f"a rule is refused: {told}"]
 
@@ -261,7 +261,7 @@ def fits(value, schema, description, folder):
     return told(started([venv("python"), folder / "fits.py"], clean_env(), folder))
 
 
-def run_python(desk, code, env, folder):
+def run_python(checker, code, env, folder):
     """What sends is run as it is; what verifies is tried on a delivery, and on others that are none."""
     secret, headers, body = signed()
     if "def verify" in code:
@@ -282,7 +282,7 @@ def indented(code):
     return "\n".join(f"    {line}" for line in code.rstrip().splitlines())
 
 
-def run_node(desk, code, env, folder):
+def run_node(checker, code, env, folder):
     """The same; what sends would only print what was refused, so that is made a failure."""
     prints = "console.log(error ?? data.id)"
     secret, headers, body = map(json.dumps, signed())
@@ -304,7 +304,7 @@ def run_node(desk, code, env, folder):
     elif prints in code:
         code = code.replace(prints, "if (error) throw new Error(error.message)")
     else:
-        return unknown(desk, code, env, folder)
+        return unknown(checker, code, env, folder)
     modules = folder / "node_modules"
     if not modules.exists():
         modules.symlink_to(node_modules())
@@ -312,7 +312,7 @@ def run_node(desk, code, env, folder):
     return told(started([node_22(), "example.mjs"], env, folder))
 
 
-def run_php(desk, code, env, folder):
+def run_php(checker, code, env, folder):
     calls = """
 $headers = ['webhook-id' => getenv('ID'), 'webhook-timestamp' => getenv('TIMESTAMP'),
     'webhook-signature' => getenv('SIGNATURE')];
@@ -323,26 +323,26 @@ exit(verify($secret, $headers, $body) && !verify($secret, $headers, 'other') && 
     return told(started(["php", "-r", code + calls], env, folder))
 
 
-def in_rust(desk, code, env, folder):
+def in_rust(checker, code, env, folder):
     """`programs.py` compiles what it knows, together with all examples in Rust, and tries it on a delivery."""
-    return [] if code in IN_TEXTS else unknown(desk, code, env, folder)
+    return [] if code in IN_TEXTS else unknown(checker, code, env, folder)
 
 
-def preview(desk, code, env, folder):
+def preview(checker, code, env, folder):
     """A template that can be read, and that something comes of."""
-    wish = {"name": "Example", "from": "Acme <hello@acme.example>", "subject": "Hello", "html": code}
-    status, _, answer = desk.ask("POST", "/templates", wish)
+    fields = {"name": "Example", "from": "Acme <hello@acme.example>", "subject": "Hello", "html": code}
+    status, _, answer = checker.ask("POST", "/templates", fields)
     if status != 201:
         return [f"a template is refused: {status} {answer}: {code}"]
     address = f"/templates/{json.loads(answer)['id']}/preview"
     values = {"plan": "pro", "seats": 2, "items": [{"name": "Pen"}, {"name": "Ink"}]}
-    status, _, answer = desk.ask("POST", address, {"variables": values})
+    status, _, answer = checker.ask("POST", address, {"variables": values})
     if status != 200 or "Your team" not in answer.decode() or "2. Ink" not in answer.decode():
         return [f"a preview: {status} {answer}"]
     return []
 
 
-def push(desk, code, env, folder):
+def push(checker, code, env, folder):
     """A template as a file, with the head that is shown."""
     place = folder / "templates"
     place.mkdir()
@@ -350,7 +350,7 @@ def push(desk, code, env, folder):
     return told(started(["posthorn", "templates", "push", place], env, folder))
 
 
-def read_unit(desk, code, env, folder):
+def read_unit(checker, code, env, folder):
     """A unit of systemd: sections of settings, of which those for Posthorn are some that it knows."""
     known = subprocess.run([binary(), "serve", "--help"], capture_output=True, text=True, env=clean_env()).stdout
     problems = []
@@ -363,14 +363,14 @@ def read_unit(desk, code, env, folder):
     return problems
 
 
-def read_nginx(desk, code, env, folder):
+def read_nginx(checker, code, env, folder):
     """Blocks that are closed, and settings that end, for the address that Posthorn listens on."""
     lines = [line.strip() for line in code.splitlines()]
     wrong = [line for line in lines if not re.fullmatch(r"\w+( [^;{}]+)?;|[\w]+ [^;{}]+ \{|\}", line)]
     problems = [f"{line!r} is no line for nginx" for line in wrong]
     if code.count("{") != code.count("}"):
         problems.append("a block is not closed")
-    if f"proxy_pass {desk.server.base};" not in code:
+    if f"proxy_pass {checker.server.base};" not in code:
         problems.append("it does not lead to Posthorn")
     return problems
 

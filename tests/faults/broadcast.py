@@ -60,8 +60,8 @@ class Broadcast(mail.Post):
             self.store.run(f"INSERT INTO segment_members (workspace_id, segment_id, contact_id, added_at) VALUES {members}")
 
     def send(self):
-        wish = {"segment_id": self.segment, "from": "News <news@sender.example>", "subject": "Hello", "send": True}
-        return self.ask("POST", "/broadcasts", wish | {"html": "<p>Hello {{{FIRST_NAME|there}}}, {{{EMAIL}}}</p>"})["id"]
+        fields = {"segment_id": self.segment, "from": "News <news@sender.example>", "subject": "Hello", "send": True}
+        return self.ask("POST", "/broadcasts", fields | {"html": "<p>Hello {{{FIRST_NAME|there}}}, {{{EMAIL}}}</p>"})["id"]
 
     def wait_for_end(self, id):
         began = time.monotonic()

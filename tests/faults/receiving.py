@@ -72,8 +72,8 @@ def receive(engine, rounds, rng):
     server = Server(store, "--inbound-listen", f"127.0.0.1:{inbound}", "--dns-server", dns)
     try:
         server.start().wait()
-        wish = {"name": "in.example", "capabilities": {"receiving": "enabled"}}
-        status, _, body = server.ask("POST", "/domains", wish, {"Authorization": f"Bearer {server.create_key()}"})
+        fields = {"name": "in.example", "capabilities": {"receiving": "enabled"}}
+        status, _, body = server.ask("POST", "/domains", fields, {"Authorization": f"Bearer {server.create_key()}"})
         assert status == 201, body
         store.run("UPDATE domains SET is_owned = TRUE")
         bringers = [Bringer(number, inbound) for number in range(BRINGERS)]

@@ -42,13 +42,13 @@ on_both! {
         for number in 0..3 {
             call("/contacts", json!({"email": format!("p{number}@example.com"), "segments": [{"id": segment}]}));
         }
-        let wish = json!({"segment_id": segment, "from": "a@sender.example", "subject": "Hi", "text": "Hi"});
-        let id = call("/broadcasts", wish.clone())["id"].as_str().expect("an id").to_owned();
+        let fields = json!({"segment_id": segment, "from": "a@sender.example", "subject": "Hi", "text": "Hi"});
+        let id = call("/broadcasts", fields.clone())["id"].as_str().expect("an id").to_owned();
         let shown = run(&store, &["broadcasts", "send", &id, "--watch"], "").ok();
         assert_eq!(shown.lines().last(), Some("sent 3 of 3"), "{shown}");
         let again = run(&store, &["broadcasts", "send", &id], "").failed();
         assert!(again.contains("it was not sent"), "{again}");
-        let other = call("/broadcasts", wish)["id"].as_str().expect("an id").to_owned();
+        let other = call("/broadcasts", fields)["id"].as_str().expect("an id").to_owned();
         assert_eq!(run(&store, &["broadcasts", "send", &other], "").ok(), "It is being sent.\n");
     }
 }

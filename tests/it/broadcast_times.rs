@@ -152,7 +152,7 @@ on_both! {
     async fn what_says_when_a_broadcast_is_sent_is_kept_changed_and_checked(store: Store) {
         let sink = Sink::open().await;
         let stage = Stage::open(&store, &sink, 1).await;
-        let plain = stage.call("POST", "/broadcasts", stage.wish(json!({}))).await["id"].as_str().expect("an id").to_owned();
+        let plain = stage.call("POST", "/broadcasts", stage.fields(json!({}))).await["id"].as_str().expect("an id").to_owned();
         let read = stage.read(&plain).await;
         assert_eq!((&read["send_window"], &read["priority"], &read["send_within_hours"]), (&Value::Null, &json!(5), &Value::Null));
         let path = format!("/broadcasts/{plain}");
@@ -175,7 +175,7 @@ on_both! {
             ("send_window", json!({"days": [], "from": "09:00", "until": "10:00"}), "at least one day"),
         ] {
             for (method, path) in [("POST", "/broadcasts"), ("PATCH", path.as_str())] {
-                let (status, refused) = stage.try_call(method, path, stage.wish(json!({ field: value }))).await;
+                let (status, refused) = stage.try_call(method, path, stage.fields(json!({ field: value }))).await;
                 let message = refused["message"].as_str().unwrap_or_default();
                 assert!(status == 422 && message.contains(words) && message.contains(field), "{method} {field}: {refused}");
             }

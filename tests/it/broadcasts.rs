@@ -51,20 +51,20 @@ impl Stage {
         answer
     }
 
-    pub fn wish(&self, more: Value) -> Value {
-        let mut wish = json!({
+    pub fn fields(&self, more: Value) -> Value {
+        let mut fields = json!({
             "segment_id": self.segment, "from": "News <news@sender.example>", "subject": "Hello {{{FIRST_NAME|you}}}",
             "html": "<p>Hi {{{FIRST_NAME|there}}}</p><a href=\"{{{UNSUBSCRIBE_URL}}}\">no more</a>",
         });
-        wish.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
-        wish
+        fields.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        fields
     }
 
     /// Makes one and sends it.
     pub async fn send(&self, more: Value) -> String {
-        let mut wish = self.wish(more);
-        wish["send"] = json!(true);
-        self.call("POST", "/broadcasts", wish).await["id"].as_str().expect("an id").to_owned()
+        let mut fields = self.fields(more);
+        fields["send"] = json!(true);
+        self.call("POST", "/broadcasts", fields).await["id"].as_str().expect("an id").to_owned()
     }
 
     pub async fn read(&self, id: &str) -> Value {
@@ -303,7 +303,7 @@ on_both! {
     async fn a_broadcast_is_sent_once_and_changed_only_before(store: Store) {
         let sink = Sink::open().await;
         let stage = Stage::open(&store, &sink, 1).await;
-        let made = stage.call("POST", "/broadcasts", stage.wish(json!({"name": "First"}))).await;
+        let made = stage.call("POST", "/broadcasts", stage.fields(json!({"name": "First"}))).await;
         let id = made["id"].as_str().expect("an id").to_owned();
         stage.call("PATCH", &format!("/broadcasts/{id}"), json!({"subject": "Other", "preview_text": "Look"})).await;
         let send = format!("/broadcasts/{id}/send");
@@ -346,7 +346,7 @@ on_both! {
             (json!({"send": true, "html": "{% for x in %}"}), 422, "`html`"),
             (json!({"html": "x".repeat(262_145)}), 422, "`html`"),
         ] {
-            let (found, answer) = stage.try_call("POST", "/broadcasts", stage.wish(more.clone())).await;
+            let (found, answer) = stage.try_call("POST", "/broadcasts", stage.fields(more.clone())).await;
             let message = answer["message"].as_str().unwrap_or_default();
             assert!(found == status && message.contains(word), "{more}: {found} {message}");
         }
@@ -369,7 +369,7 @@ on_both! {
     async fn a_key_that_may_only_send_can_send_a_broadcast_and_nothing_else(store: Store) {
         let sink = Sink::open().await;
         let stage = Stage::open(&store, &sink, 1).await;
-        let id = stage.call("POST", "/broadcasts", stage.wish(json!({}))).await["id"].as_str().expect("an id").to_owned();
+        let id = stage.call("POST", "/broadcasts", stage.fields(json!({}))).await["id"].as_str().expect("an id").to_owned();
         let key = stage.post.app.key(Permission::SendingAccess).await.secret;
         let read = stage.post.app.get(format!("/broadcasts/{id}")).key(&key).send().await;
         assert_eq!(read.status, 401);

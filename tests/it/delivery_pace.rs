@@ -30,9 +30,9 @@ fn stalls_for_tarpits(command: &str) -> Does {
 /// Makes a domain of the sender, with these settings.
 async fn domain(post: &Post, settings: serde_json::Value) -> String {
     let key = post.app.full_key().await;
-    let mut wish = json!({"name": "sender.example"});
-    wish.as_object_mut().expect("an object").extend(settings.as_object().expect("an object").clone());
-    let made = post.app.post("/domains").key(&key).json(wish).send().await;
+    let mut fields = json!({"name": "sender.example"});
+    fields.as_object_mut().expect("an object").extend(settings.as_object().expect("an object").clone());
+    let made = post.app.post("/domains").key(&key).json(fields).send().await;
     assert_eq!(made.status, 201, "{}", made.text());
     made.json()["id"].as_str().expect("an id").to_owned()
 }

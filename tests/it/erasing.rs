@@ -15,8 +15,8 @@ pub async fn known(app: &TestApp, key: &str) -> (String, String, String) {
     contact(app, key, json!({"email": "bob@example.com"})).await;
     let start = json!({"key": "start", "type": "trigger", "config": {"event_name": "order.paid"}});
     let (steps, connections) = (json!([start, delay("wait")]), json!([{"from": "start", "to": "wait"}]));
-    let wish = json!({"name": "A", "status": "enabled", "steps": steps, "connections": connections});
-    automation(app, key, wish).await;
+    let fields = json!({"name": "A", "status": "enabled", "steps": steps, "connections": connections});
+    automation(app, key, fields).await;
     for (event, email) in [("order.paid", "ada@example.com"), ("order.lost", "bob@example.com")] {
         let body = json!({"event": event, "email": email, "payload": {"iban": "secret"}});
         assert_eq!(app.post("/events/send").key(key).json(body).send().await.status, 202);
@@ -89,14 +89,14 @@ on_both! {
 
     async fn who_has_unsubscribed_stays_out_and_others_only_if_told(app: TestApp) {
         let key = app.full_key().await;
-        for (email, unsubscribed, wish, stays) in [
+        for (email, unsubscribed, fields, stays) in [
             ("a@example.com", true, json!({}), true),
             ("b@example.com", true, json!({"suppress": false}), false),
             ("c@example.com", false, json!({}), false),
             ("d@example.com", false, json!({"suppress": true}), true),
         ] {
             let id = contact(&app, &key, json!({"email": email, "unsubscribed": unsubscribed})).await;
-            assert_eq!(app.post(format!("/contacts/{id}/erase")).key(&key).json(wish).send().await.status, 202);
+            assert_eq!(app.post(format!("/contacts/{id}/erase")).key(&key).json(fields).send().await.status, 202);
             finish(&app).await;
             let found = app.get(format!("/suppressions/{email}")).key(&key).send().await;
             assert_eq!(found.status == 200, stays, "{email}: {}", found.text());

@@ -195,8 +195,8 @@ async fn made(asker: &mut Asker, path: &str) -> String {
         }
         "broadcasts" => {
             let segment = make("/segments", json!({"name": format!("s{n}")})).await;
-            let wish = json!({"segment_id": segment, "from": "a@b.example", "subject": "x", "text": "x"});
-            make("/broadcasts", wish).await
+            let given = json!({"segment_id": segment, "from": "a@b.example", "subject": "x", "text": "x"});
+            make("/broadcasts", given).await
         }
         "events" => make("/events", json!({"name": format!("e{n}")})).await,
         "automations" => automation(app, &key, body("a")).await,

@@ -201,7 +201,7 @@ impl Scene {
             self.stage.add(&format!("{who}@many.example"), json!({})).await;
         }
         // It was a draft for longer than the days that are asked for.
-        let draft = self.stage.wish(json!({"name": "News", "html": LINKS, "topic_id": self.topic}));
+        let draft = self.stage.fields(json!({"name": "News", "html": LINKS, "topic_id": self.topic}));
         let id = self.stage.call("POST", "/broadcasts", draft).await["id"].as_str().expect("an id").to_owned();
         self.stage.post.app.clock.advance(10 * 24 * HOUR);
         self.stage.call("POST", &format!("/broadcasts/{id}/send"), json!({})).await;

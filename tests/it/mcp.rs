@@ -319,14 +319,14 @@ on_both! {
         let prompts = listed["result"]["prompts"].as_array().expect("prompts");
         let draft = prompts.iter().find(|one| one["name"] == "draft_broadcast").expect("a prompt");
         assert_eq!(draft["arguments"][0]["name"], "about");
-        let wish = json!({"name": "draft_broadcast", "arguments": {"about": "Spring", "audience": "Everybody"}});
-        let got = ask(&app, &key, "prompts/get", wish).await.json();
+        let fields = json!({"name": "draft_broadcast", "arguments": {"about": "Spring", "audience": "Everybody"}});
+        let got = ask(&app, &key, "prompts/get", fields).await.json();
         let message = &got["result"]["messages"][0];
         assert_eq!(message["role"], "user");
         let text = message["content"]["text"].as_str().expect("text");
         assert!(text.contains("`create_broadcast`") && text.ends_with("about: Spring\n\naudience: Everybody"), "{text}");
-        for wish in [json!({"name": "nobody"}), json!({"name": "draft_broadcast", "arguments": {"about": "Spring"}}), json!({})] {
-            let refused = ask(&app, &key, "prompts/get", wish).await.json();
+        for fields in [json!({"name": "nobody"}), json!({"name": "draft_broadcast", "arguments": {"about": "Spring"}}), json!({})] {
+            let refused = ask(&app, &key, "prompts/get", fields).await.json();
             assert_eq!(refused["error"]["code"], -32602, "{refused}");
         }
         let unknown = ask(&app, &key, "prompts/forget", json!({})).await.json();

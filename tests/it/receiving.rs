@@ -36,8 +36,8 @@ impl Office {
         let all = [&["--inbound-listen=127.0.0.1:0", "--helo=mail.example", named.as_str()][..], settings].concat();
         let app = TestApp::open(store, &all).await;
         let key = app.full_key().await;
-        let wish = json!({"name": "in.example", "capabilities": {"receiving": "enabled"}});
-        let made = app.post("/domains").key(&key).json(wish).send().await;
+        let fields = json!({"name": "in.example", "capabilities": {"receiving": "enabled"}});
+        let made = app.post("/domains").key(&key).json(fields).send().await;
         assert_eq!(made.status, 201, "{}", made.text());
         // As if its records had been seen.
         store.run("UPDATE domains SET is_owned = TRUE").await;
@@ -170,8 +170,8 @@ on_both! {
         let office = Office::open(&store, &[]).await;
         let other = office.app.second_workspace_key().await;
         for (name, receiving) in [("deaf.example", "disabled"), ("unproven.example", "enabled")] {
-            let wish = json!({"name": name, "capabilities": {"receiving": receiving}});
-            assert_eq!(office.app.post("/domains").key(&other).json(wish).send().await.status, 201);
+            let fields = json!({"name": name, "capabilities": {"receiving": receiving}});
+            assert_eq!(office.app.post("/domains").key(&other).json(fields).send().await.status, 201);
         }
         store.run("UPDATE domains SET is_owned = TRUE WHERE name = 'deaf.example'").await;
         for to in ["box@deaf.example", "box@unproven.example", "box@else.example", "box@sub.in.example"] {
@@ -253,8 +253,8 @@ on_both! {
     async fn issue_14_a_workspace_receives_so_many_a_minute_and_others_are_served(store: Store) {
         let office = Office::open(&store, &["--received-rate=1"]).await;
         let other = office.app.second_workspace_key().await;
-        let wish = json!({"name": "else.example", "capabilities": {"receiving": "enabled"}});
-        assert_eq!(office.app.post("/domains").key(&other).json(wish).send().await.status, 201);
+        let fields = json!({"name": "else.example", "capabilities": {"receiving": "enabled"}});
+        assert_eq!(office.app.post("/domains").key(&other).json(fields).send().await.status, 201);
         store.run("UPDATE domains SET is_owned = TRUE").await;
         office.take(plain("One\r\n")).await;
         let reply = office.visit_and_data().await;

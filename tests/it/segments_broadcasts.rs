@@ -56,7 +56,7 @@ on_both! {
             false => Does::Usual,
         }).await;
         let stage = Stage::open(&store, &sink, 3).await;
-        let draft = stage.call("POST", "/broadcasts", stage.wish(json!({}))).await["id"].as_str().expect("an id").to_owned();
+        let draft = stage.call("POST", "/broadcasts", stage.fields(json!({}))).await["id"].as_str().expect("an id").to_owned();
         let got = segment(&stage, sent(&draft, "eq")).await;
         let mut lately = sent(&draft, "eq");
         lately["within"] = json!("1 day");

@@ -292,8 +292,8 @@ on_both! {
         let path = link(&app, &contact, None).await;
         let usual = json!({"object": "branding", "name": "Default", "color": null});
         assert_eq!(app.get("/workspace/branding").key(&key).send().await.json(), usual);
-        let wish = json!({"name": "<b>Ada & Co", "color": "#FFEE00"});
-        let set = app.patch("/workspace/branding").key(&key).json(wish).send().await;
+        let given = json!({"name": "<b>Ada & Co", "color": "#FFEE00"});
+        let set = app.patch("/workspace/branding").key(&key).json(given).send().await;
         let expected = json!({"object": "branding", "name": "<b>Ada & Co", "color": "#FFEE00"});
         assert_eq!((set.status, set.json()), (200, expected));
         let page = app.get(&path).send().await.text();

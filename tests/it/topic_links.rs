@@ -109,13 +109,13 @@ on_both! {
         let template = json!({"name": "T", "alias": "t", "from": "a@b.example", "subject": "S",
             "html": "{{{UNSUBSCRIBE_URL}}} {{{RESEND_UNSUBSCRIBE_URL}}}"});
         published(&app, &key, template).await;
-        let wish = |to: Value, more: Value| {
+        let fields = |to: Value, more: Value| {
             let mut body = json!({"to": to, "template": {"id": "t"}});
             body.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
             body
         };
         for (to, topic_id) in [(json!("Ada <ADA@example.com>"), Some(&news)), (json!(["ada@example.com"]), None)] {
-            let sent = post(&app, &key, wish(to, json!({"topic_id": topic_id}))).await;
+            let sent = post(&app, &key, fields(to, json!({"topic_id": topic_id}))).await;
             assert_eq!(sent.status, 200, "{}", sent.text());
             let sent = sent.json();
             let id = sent["id"].as_str().expect("an id");
@@ -128,7 +128,7 @@ on_both! {
             (json!(["ada@example.com", "bob@example.com"]), json!({})),
             (json!("ada@example.com"), json!({"bcc": "bob@example.com"})),
         ] {
-            let refused = post(&app, &key, wish(to, more)).await;
+            let refused = post(&app, &key, fields(to, more)).await;
             assert!(refused.refused(422, "validation_error").contains("UNSUBSCRIBE_URL"), "{}", refused.text());
         }
         let given = post(&app, &key, json!({"to": "stranger@example.com", "template": {"id": "t", "variables":

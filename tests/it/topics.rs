@@ -197,10 +197,10 @@ on_both! {
             let id = topic(&app, &key, "brief", "opt_out").await;
             let email = format!("r{round}@b");
             add(&app, &key, json!({"email": email})).await;
-            let wish = json!([{"id": id, "subscription": "opt_in"}]);
+            let fields = json!([{"id": id, "subscription": "opt_in"}]);
             let gone = if round % 2 == 0 { format!("/topics/{id}") } else { format!("/contacts/{email}") };
             let (choice, deletion) =
-                tokio::join!(choose(&app, &key, &email, wish), second.delete(gone).key(&key).send());
+                tokio::join!(choose(&app, &key, &email, fields), second.delete(gone).key(&key).send());
             assert_eq!(deletion.status, 200, "{}", deletion.text());
             assert!(matches!(choice.status, 200 | 404), "{}", choice.text());
         }
@@ -211,11 +211,11 @@ on_both! {
         let key = app.full_key().await;
         let id = topic(&app, &key, "one", "opt_out").await;
         add(&app, &key, json!({"email": "a@b"})).await;
-        let wishes = (0..10).map(|n| {
+        let answers = (0..10).map(|n| {
             let subscription = if n % 2 == 0 { "opt_in" } else { "opt_out" };
             choose(&app, &key, "a@b", json!([{"id": id, "subscription": subscription}]))
         });
-        for answer in join_all(wishes).await {
+        for answer in join_all(answers).await {
             assert_eq!(answer.status, 200, "{}", answer.text());
         }
         assert_eq!(app.count("topic_subscriptions").await, 1);
@@ -247,9 +247,9 @@ on_both! {
         assert_eq!(app.get("/topics").key(&theirs).send().await.json()["data"], json!([]));
         let contact = add(&app, &theirs, json!({"email": "a@b"})).await;
         assert_eq!(chosen(&app, &theirs, &contact).await, []);
-        let wish = json!([{"id": id, "subscription": "opt_out"}]);
-        choose(&app, &theirs, &contact, wish.clone()).await.refused(404, "not_found");
-        choose(&app, &mine, &contact, wish).await.refused(404, "not_found");
+        let fields = json!([{"id": id, "subscription": "opt_out"}]);
+        choose(&app, &theirs, &contact, fields.clone()).await.refused(404, "not_found");
+        choose(&app, &mine, &contact, fields).await.refused(404, "not_found");
         assert_eq!(app.count("topic_subscriptions").await, 0);
         assert_eq!(app.get(&path).key(&mine).send().await.json()["name"], "secret");
     }

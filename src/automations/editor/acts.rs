@@ -8,7 +8,7 @@ use super::contents::{Contents, KINDS};
 use super::store;
 use super::typed::{Flaws, Typed};
 use super::values;
-use super::view::{Said, SettingsFields, TypedStep, Wish, edit_page, encoded};
+use super::view::{Said, SettingsFields, ShownPanel, TypedStep, edit_page, encoded};
 use super::work::{Work, gone};
 use crate::accounts::{Manage, Member};
 use crate::app::App;
@@ -42,10 +42,10 @@ struct Made {
 }
 
 /// One that cannot: what to show instead.
-struct Refused(Box<(Wish, Said)>);
+struct Refused(Box<(ShownPanel, Said)>);
 
-fn refused(wish: Wish, said: Said) -> Refused {
-    Refused(Box::new((wish, said)))
+fn refused(shown: ShownPanel, said: Said) -> Refused {
+    Refused(Box::new((shown, said)))
 }
 
 /// The one way in which a draft is edited. `typed` keeps what was typed, for the page that says why nothing was saved.
@@ -53,7 +53,7 @@ async fn edit(
     member: &Member<Manage>,
     id: Id,
     form: &Form,
-    typed: impl Fn(&Work) -> Wish,
+    typed: impl Fn(&Work) -> ShownPanel,
     make: impl FnOnce(&Work) -> Result<Made, Refused>,
 ) -> PageResult {
     let PathId(id) = id.map_err(|_| gone())?;
@@ -65,8 +65,8 @@ async fn edit(
     let made = match make(&work) {
         Ok(made) => made,
         Err(Refused(instead)) => {
-            let (wish, said) = *instead;
-            return edit_page(member, &work, wish, said).await;
+            let (shown, said) = *instead;
+            return edit_page(member, &work, shown, said).await;
         }
     };
     if made.contents != work.contents {
@@ -102,7 +102,7 @@ fn way(form: &Form) -> Option<Exit> {
 }
 
 async fn settings(member: Member<Manage>, id: Id, form: Form) -> PageResult {
-    let typed = |_: &Work| Wish::Settings(Some(Box::new(SettingsFields::of_form(&form))));
+    let typed = |_: &Work| ShownPanel::Settings(Some(Box::new(SettingsFields::of_form(&form))));
     let make = |work: &Work| {
         let mut fields = SettingsFields::of_form(&form);
         let name = AutomationName::try_from(fields.name.value.clone());
@@ -125,7 +125,10 @@ async fn settings(member: Member<Manage>, id: Id, form: Form) -> PageResult {
                 fields.name.error = name.err().map(|flaw| format!("The name {flaw}."));
                 fields.exit_on.error = exit.err().map(|flaw| format!("This {flaw}."));
                 fields.window.error = window.err();
-                Err(refused(Wish::Settings(Some(Box::new(fields))), Said::refused("The settings are not saved yet.")))
+                Err(refused(
+                    ShownPanel::Settings(Some(Box::new(fields))),
+                    Said::refused("The settings are not saved yet."),
+                ))
             }
         }
     };
@@ -137,12 +140,12 @@ fn typed_step(form: &Form) -> TypedStep {
 }
 
 /// `typed` is what was typed for the step, which the page shows.
-fn lost_step(form: &Form, typed: Wish) -> Refused {
+fn lost_step(form: &Form, typed: ShownPanel) -> Refused {
     refused(typed, Said::refused(format!("The step `{}` is gone: somebody has removed it.", named(form))))
 }
 
 async fn step(member: Member<Manage>, id: Id, form: LongForm) -> PageResult {
-    let typed = |_: &Work| Wish::Step(named(&form), Some(typed_step(&form)));
+    let typed = |_: &Work| ShownPanel::Step(named(&form), Some(typed_step(&form)));
     let make = |work: &Work| {
         let Some(step) = work.contents.step(&named(&form)) else { return Err(lost_step(&form, typed(work))) };
         let mut typed = typed_step(&form);
@@ -161,7 +164,7 @@ async fn step(member: Member<Manage>, id: Id, form: LongForm) -> PageResult {
             Err(flaws) => flaws,
         };
         typed.flaws = flaws;
-        Err(refused(Wish::Step(step.key.clone(), Some(typed)), Said::refused("The step is not saved yet.")))
+        Err(refused(ShownPanel::Step(step.key.clone(), Some(typed)), Said::refused("The step is not saved yet.")))
     };
     edit(&member, id, &form, typed, make).await
 }
@@ -179,7 +182,7 @@ async fn json(member: Member<Manage>, id: Id, form: LongForm) -> PageResult {
             flaws: Flaws::new(),
             json: Some((text.clone(), error)),
         };
-        Wish::Step(key, Some(typed))
+        ShownPanel::Step(key, Some(typed))
     };
     let make = |work: &Work| {
         let Some(step) = work.contents.step(&named(&form)) else { return Err(lost_step(&form, shown(work, None))) };
@@ -207,7 +210,7 @@ async fn json(member: Member<Manage>, id: Id, form: LongForm) -> PageResult {
 async fn add(member: Member<Manage>, id: Id, form: Form) -> PageResult {
     let (after, exit) = (form.text("after"), way(&form).unwrap_or(Exit::Default));
     let chosen = form.text("type");
-    let here = |_: &Work| Wish::Add(after.clone(), exit, chosen.clone());
+    let here = |_: &Work| ShownPanel::Add(after.clone(), exit, chosen.clone());
     let make = |work: &Work| {
         let Some(kind) = KINDS.iter().find(|kind| kind.word == chosen) else {
             return Err(refused(here(work), Said::refused("Choose what the new step does.")));
@@ -227,7 +230,7 @@ async fn rearrange(
     (what, next): (String, String),
     change: impl FnOnce(&mut Contents) -> Result<(), String>,
 ) -> PageResult {
-    let here = |_: &Work| Wish::Step(named(form), None);
+    let here = |_: &Work| ShownPanel::Step(named(form), None);
     let make = |work: &Work| {
         let mut contents = work.contents.clone();
         change(&mut contents).map_err(|flaw| refused(here(work), Said::refused(flaw)))?;
@@ -275,14 +278,14 @@ async fn travel(member: &Member<Manage>, id: Id, form: &Form, steps: i64, done: 
         is_there.then(|| store::go_to(work.edit(member), draft, draft.position + steps))
     });
     let Some(batch) = batch else {
-        return edit_page(member, &work, Wish::Settings(None), Said::conflict(&work)).await;
+        return edit_page(member, &work, ShownPanel::Settings(None), Said::conflict(&work)).await;
     };
     let settled = accepted.commit(batch).await?;
     match settled {
         Ok(_) => Ok(member.see_other(&format!("/automations/{id}/edit?{done}"))),
         Err(DbError::Unexpected { .. }) => {
             let newer = Work::find(member, id).await?;
-            edit_page(member, &newer, Wish::Settings(None), Said::conflict(&newer)).await
+            edit_page(member, &newer, ShownPanel::Settings(None), Said::conflict(&newer)).await
         }
         Err(error) => Err(error.into()),
     }

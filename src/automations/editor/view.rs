@@ -25,7 +25,7 @@ pub fn router() -> Router<App> {
 }
 
 /// What stands beside the steps.
-pub enum Wish {
+pub enum ShownPanel {
     Settings(Option<Box<SettingsFields>>),
     Step(String, Option<TypedStep>),
     /// After which step, by which of its ways, and the type that was chosen.
@@ -215,28 +215,28 @@ struct AddPanel {
 async fn show(member: Member<Manage>, id: Result<PathId<AutomationId>, Error>) -> PageResult {
     let PathId(id) = id.map_err(|_| gone())?;
     let work = Work::find(&member, id).await?;
-    let wish = match (member.asked("step"), member.asked("after"), member.asked("way")) {
-        (Some(key), _, _) => Wish::Step(key, None),
+    let shown = match (member.asked("step"), member.asked("after"), member.asked("way")) {
+        (Some(key), _, _) => ShownPanel::Step(key, None),
         (_, Some(after), way) => {
             let exit = way.and_then(|way| Exit::parse(&way)).unwrap_or(Exit::Default);
-            Wish::Add(after, exit, String::new())
+            ShownPanel::Add(after, exit, String::new())
         }
-        _ => Wish::Settings(None),
+        _ => ShownPanel::Settings(None),
     };
-    edit_page(&member, &work, wish, Said::NOTHING).await
+    edit_page(&member, &work, shown, Said::NOTHING).await
 }
 
-pub async fn edit_page(member: &Member<Manage>, work: &Work, wish: Wish, said: Said) -> PageResult {
+pub async fn edit_page(member: &Member<Manage>, work: &Work, shown: ShownPanel, said: Said) -> PageResult {
     let named = Wanted::in_configs(work.contents.configs());
     let names = names::load(&member.app.db, member.workspace_id(), &named).await?;
     let offers = names::offers(&member.app.db, member.workspace_id()).await?;
     let findings = work.findings(member).await?;
-    let current = match &wish {
-        Wish::Step(key, _) => key.clone(),
+    let current = match &shown {
+        ShownPanel::Step(key, _) => key.clone(),
         _ => String::new(),
     };
-    let lost = match &wish {
-        Wish::Step(key, Some(typed)) if work.contents.step(key).is_none() => {
+    let lost = match &shown {
+        ShownPanel::Step(key, Some(typed)) if work.contents.step(key).is_none() => {
             Some(typed.json.as_ref().map_or_else(|| typed.typed.told(), |(text, _)| text.clone()))
         }
         _ => None,
@@ -271,7 +271,7 @@ pub async fn edit_page(member: &Member<Manage>, work: &Work, wish: Wish, said: S
         outline: outline.pieces(),
         loose: outline.loose(),
         events: names::event_names(&member.app.db, member.workspace_id()).await?,
-        panel: panel(work, (&names, &offers), &outline, wish, said.status == StatusCode::CONFLICT),
+        panel: panel(work, (&names, &offers), &outline, shown, said.status == StatusCode::CONFLICT),
     };
     Ok(web::page(said.status, &content))
 }
@@ -288,11 +288,12 @@ fn notice(member: &Member<Manage>) -> Option<String> {
         .or(member.notice("new", "This is a draft: nothing happens before you publish it."))
 }
 
-fn panel(work: &Work, known: (&Names, &Offers), outline: &Outline<'_>, wish: Wish, is_conflict: bool) -> Panel {
+fn panel(work: &Work, known: (&Names, &Offers), outline: &Outline<'_>, shown: ShownPanel, is_conflict: bool) -> Panel {
     let contents = &work.contents;
-    match wish {
-        Wish::Settings(typed) => Panel::Settings(typed.unwrap_or_else(|| Box::new(SettingsFields::of(contents)))),
-        Wish::Add(after, exit, chosen) => match contents.step(&after).filter(|step| step.exits().contains(&exit)) {
+    match shown {
+        ShownPanel::Settings(typed) => Panel::Settings(typed.unwrap_or_else(|| Box::new(SettingsFields::of(contents)))),
+        ShownPanel::Add(after, exit, chosen) => match contents.step(&after).filter(|step| step.exits().contains(&exit))
+        {
             Some(step) => {
                 let is_open = contents.next(&step.key, exit).is_none();
                 let fits = |word: &str| is_open || !crate::automations::graph::exits_of(word).is_empty();
@@ -306,7 +307,7 @@ fn panel(work: &Work, known: (&Names, &Offers), outline: &Outline<'_>, wish: Wis
             }
             None => Panel::Settings(Box::new(SettingsFields::of(contents))),
         },
-        Wish::Step(key, typed) => match step_panel(contents, known, outline, &key, typed, is_conflict) {
+        ShownPanel::Step(key, typed) => match step_panel(contents, known, outline, &key, typed, is_conflict) {
             Some(panel) => Panel::Step(Box::new(panel)),
             None => Panel::Settings(Box::new(SettingsFields::of(contents))),
         },

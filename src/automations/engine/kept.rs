@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::Engine;
-use crate::automations::graph::TemplateWish;
+use crate::automations::graph::TemplatedMail;
 use crate::automations::runs::HELD_AFTER;
 use crate::clock::MINUTE;
 use crate::db::{DbError, Sql, from_row, statements};
@@ -102,13 +102,13 @@ impl Engine {
         let contact = json!({
             "email": message.email, "first_name": message.first_name, "last_name": message.last_name, "properties": {},
         });
-        let wish = TemplateWish::new(config, &contact, None);
+        let templated = TemplatedMail::new(config, &contact, None);
         // It goes on waiting for a template that nobody has published yet.
-        if self.templates.published(message.workspace_id, wish.named()).await?.is_err() {
+        if self.templates.published(message.workspace_id, templated.named()).await?.is_err() {
             return Ok(false);
         }
         let id = self.app.clock.ordered_id();
-        let mail = match self.made_of_template((message.workspace_id, id), &wish).await? {
+        let mail = match self.made_of_template((message.workspace_id, id), &templated).await? {
             Ok(mail) => mail,
             Err(reason) => return self.drop_kept(message, &reason).await,
         };

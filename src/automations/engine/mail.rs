@@ -3,7 +3,7 @@
 
 use super::store::Claimed;
 use super::{Engine, Plan};
-use crate::automations::graph::{Mail, TemplateWish};
+use crate::automations::graph::{Mail, TemplatedMail};
 use crate::automations::run::Effect;
 use crate::db::DbError;
 use crate::emails::{Content, FIRST_RECIPIENT, NewEmail, Origin, Ready};
@@ -30,8 +30,8 @@ impl Engine {
             let id = self.app.clock.ordered_id();
             let (step, mail) = match effect {
                 Effect::SendEmail { step, mail } => (step, (**mail).clone()),
-                Effect::SendTemplate { step, wish } => {
-                    match self.made_of_template((claimed.workspace_id, id), wish).await? {
+                Effect::SendTemplate { step, templated } => {
+                    match self.made_of_template((claimed.workspace_id, id), templated).await? {
                         Ok(mail) => (step, mail),
                         Err(reason) => return Ok(Err(RefusedMail { step: step.clone(), reason })),
                     }
@@ -57,17 +57,17 @@ impl Engine {
     pub(super) async fn made_of_template(
         &self,
         (workspace_id, id): (WorkspaceId, EmailId),
-        wish: &TemplateWish,
+        templated: &TemplatedMail,
     ) -> Result<Result<Mail, String>, DbError> {
-        let rendering = match self.templates.published(workspace_id, wish.named()).await? {
+        let rendering = match self.templates.published(workspace_id, templated.named()).await? {
             Ok(rendering) => rendering,
-            Err(unsendable) => return Ok(Err(unsendable.about(wish.named()))),
+            Err(unsendable) => return Ok(Err(unsendable.about(templated.named()))),
         };
-        let (mut wish, made) = (wish.clone(), rendering);
+        let (mut templated, made) = (templated.clone(), rendering);
         if made.names_any(&URL_KEYS) {
-            self.add_link((workspace_id, id), &mut wish).await?;
+            self.add_link((workspace_id, id), &mut templated).await?;
         }
-        let make = move || made.render(&wish.values).and_then(|rendered| wish.mail(&made, rendered));
+        let make = move || made.render(&templated.values).and_then(|rendered| templated.mail(&made, rendered));
         let built = self.app.admission.build(make).await;
         built.map_err(|error| DbError::Unavailable(error.message().into_owned()))
     }
@@ -76,15 +76,15 @@ impl Engine {
     async fn add_link(
         &self,
         (workspace_id, id): (WorkspaceId, EmailId),
-        wish: &mut TemplateWish,
+        templated: &mut TemplatedMail,
     ) -> Result<(), DbError> {
-        let Some(contact_id) = wish.contact_id() else { return Ok(()) };
+        let Some(contact_id) = templated.contact_id() else { return Ok(()) };
         let links = Links::of(&self.app).await;
         let links = links.map_err(|error| DbError::Unavailable(error.message().into_owned()))?;
         let (topic_id, mail) = (None, Some((id, FIRST_RECIPIENT)));
         let url = links.unsubscribe_url(&Subscriber { workspace_id, contact_id, topic_id, mail });
         for key in URL_KEYS {
-            wish.values.entry(key).or_insert_with(|| url.clone().into());
+            templated.values.entry(key).or_insert_with(|| url.clone().into());
         }
         Ok(())
     }

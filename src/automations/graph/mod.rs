@@ -4,7 +4,7 @@
 mod description;
 mod mail;
 mod step;
-mod template_wish;
+mod templated_mail;
 #[cfg(test)]
 mod tests;
 
@@ -18,7 +18,7 @@ use crate::text::{kind, shown};
 
 pub use mail::Mail;
 pub use step::{Action, Exit, Step, TEMPLATE_FIELDS, exits_of, fields_of};
-pub use template_wish::TemplateWish;
+pub use templated_mail::TemplatedMail;
 
 pub(super) const MOST_STEPS: usize = 150;
 pub(super) const LONGEST_KEY: usize = 100;
@@ -132,7 +132,7 @@ impl Graph {
         let named = self.steps.iter().filter(|step| matches!(step.action, Action::SendTemplate));
         named.map(|step| StepTemplate {
             step: &step.key,
-            named: template_wish::named(&step.config),
+            named: templated_mail::named(&step.config),
             variables: step.config.pointer("/template/variables").and_then(Value::as_object),
         })
     }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{Ending, Position, Run, Status, find};
-use crate::automations::graph::{Action, Exit, Graph, Mail, Step, TemplateWish};
+use crate::automations::graph::{Action, Exit, Graph, Mail, Step, TemplatedMail};
 use crate::clock::{MINUTE, SECOND};
 use crate::id::{OccurrenceId, SegmentId};
 use crate::rules::{Budget, Values, excerpt, resolve};
@@ -97,7 +97,7 @@ pub enum Effect {
     /// Queue a mail that is made of a template.
     SendTemplate {
         step: String,
-        wish: Box<TemplateWish>,
+        templated: Box<TemplatedMail>,
     },
     UpdateContact {
         changes: Value,

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::advance::{Effect, World, shortened};
 use super::{Run, Status};
-use crate::automations::graph::{Action, Exit, Graph, Mail, Step, TemplateWish};
+use crate::automations::graph::{Action, Exit, Graph, Mail, Step, TemplatedMail};
 use crate::clock::rfc3339;
 use crate::rules::{Values, excerpt, resolve};
 use crate::windows::Zone;
@@ -52,8 +52,8 @@ impl Run {
 /// As [`send_email`], of a mail that the template makes: the store has it, so whether it can be made is asked there.
 fn send_template(key: &str, config: Value, (contact, event): (&Value, &Value)) -> (Value, Effect) {
     let output = json!({"to": contact["email"], "template": shortened(&config["template"])});
-    let wish = Box::new(TemplateWish::new(config, contact, Some(event)));
-    (output, Effect::SendTemplate { step: key.to_owned(), wish })
+    let templated = Box::new(TemplatedMail::new(config, contact, Some(event)));
+    (output, Effect::SendTemplate { step: key.to_owned(), templated })
 }
 
 /// Until when the mail of a step may not be sent to the contact, and why.

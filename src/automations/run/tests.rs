@@ -125,7 +125,7 @@ fn a_run_sleeps_through_a_delay_and_never_wakes_early() {
     assert_eq!(scene.status("d"), Some(Status::Waiting));
     scene.now = HOUR;
     let effects = scene.advance();
-    assert!(matches!(&effects[..], [Effect::SendTemplate { wish, .. }] if wish.values["P"] == "pro"));
+    assert!(matches!(&effects[..], [Effect::SendTemplate { templated, .. }] if templated.values["P"] == "pro"));
     assert_eq!(scene.run.ending(), Some(Ending::Completed));
 }
 
@@ -276,7 +276,7 @@ fn a_call_is_tried_again_with_the_same_id_and_given_up_in_the_end() {
 }
 
 #[test]
-fn a_run_that_stumbles_over_the_event_it_waited_for_tries_again() {
+fn a_run_that_fails_at_the_event_it_waited_for_tries_again() {
     for timeout in [None, Some("1 day")] {
         let mut scene = Scene::new(wait(timeout));
         scene.advance();
@@ -286,7 +286,7 @@ fn a_run_that_stumbles_over_the_event_it_waited_for_tries_again() {
 }
 
 #[test]
-fn a_run_that_is_tried_again_may_stumble_as_often_as_a_new_one() {
+fn a_run_that_is_tried_again_may_fail_as_often_as_a_new_one() {
     let mut scene = Scene::new(wait(None));
     scene.advance();
     (0..MOST_FAILURES).for_each(|_| scene.run.record_failure(0, 0, "the store refuses"));

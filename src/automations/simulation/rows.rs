@@ -60,7 +60,7 @@ pub struct Listener {
 }
 
 /// What happens to a contact, prepared under a revision of the automations.
-pub struct Happening {
+pub struct Request {
     pub revision: i64,
     pub listeners: Vec<Listener>,
     pub what: What,

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::Flaw;
 use super::checks::Ledger;
-use super::rows::{Automation, Happening, Listener, Occurrence, Refused, Row, Turn, What};
+use super::rows::{Automation, Listener, Occurrence, Refused, Request, Row, Turn, What};
 use crate::automations::automation::ReEntry;
 use crate::automations::engine::{Claimed, LEASE, Plan, Sight, changed};
 use crate::automations::run::{Effect, Heard, Run};
@@ -91,31 +91,31 @@ impl Store {
     }
 
     /// Lets something happen, with the runs that it starts and those it wakes.
-    pub fn happen(&mut self, happening: &Happening) -> Result<(), Refused> {
-        if happening.revision != self.revision && self.flaw != Some(Flaw::NoGuard) {
+    pub fn happen(&mut self, request: &Request) -> Result<(), Refused> {
+        if request.revision != self.revision && self.flaw != Some(Flaw::NoGuard) {
             return Err(Refused::Stale);
         }
-        match &happening.what {
+        match &request.what {
             What::Sent { address, name, payload } => {
-                let id = self.meet(*address, happening);
-                self.record(happening, name, id, 0, payload);
+                let id = self.meet(*address, request);
+                self.record(request, name, id, 0, payload);
             }
             What::Updated { contact } => {
                 let stored = self.contact_mut(contact.id).filter(|stored| stored.sequence == contact.sequence);
                 *stored.ok_or(Refused::Moved)? = Contact { sequence: contact.sequence + 1, ..contact.clone() };
-                self.record(happening, SystemEvent::CONTACT_UPDATED, contact.id, 0, &contact.json());
+                self.record(request, SystemEvent::CONTACT_UPDATED, contact.id, 0, &contact.json());
             }
             What::Deleted { contact_id } => {
                 self.contact_mut(*contact_id).ok_or(Refused::Moved)?.sequence += 1;
-                self.record(happening, SystemEvent::CONTACT_DELETED, *contact_id, 0, &Value::Null);
-                self.remove_contact(*contact_id, happening.at);
+                self.record(request, SystemEvent::CONTACT_DELETED, *contact_id, 0, &Value::Null);
+                self.remove_contact(*contact_id, request.at);
             }
         }
         Ok(())
     }
 
     /// The contact with the address, one step on; made where there is none.
-    fn meet(&mut self, address: usize, happening: &Happening) -> ContactId {
+    fn meet(&mut self, address: usize, request: &Request) -> ContactId {
         let email = format!("u{address}@example.com");
         if let Some(contact) = self.contacts.iter_mut().find(|contact| contact.email == email) {
             contact.sequence += 1;
@@ -130,24 +130,24 @@ impl Store {
             unsubscribed: false,
             properties: serde_json::Map::new(),
             sequence: FIRST_SEQUENCE,
-            created_at: happening.at,
+            created_at: request.at,
             updated_at: None,
         });
-        self.record(happening, SystemEvent::CONTACT_CREATED, id, 1, &Value::Null);
+        self.record(request, SystemEvent::CONTACT_CREATED, id, 1, &Value::Null);
         id
     }
 
-    fn record(&mut self, happening: &Happening, name: &str, contact_id: ContactId, behind: i64, payload: &Value) {
-        let at = happening.at;
+    fn record(&mut self, request: &Request, name: &str, contact_id: ContactId, behind: i64, payload: &Value) {
+        let at = request.at;
         let seq = self.contact(contact_id).map_or(0, |contact| contact.sequence) - behind;
         let id = self.id();
         let occurrence = Occurrence { id, name: name.into(), contact_id, seq, payload: payload.clone(), at };
         self.occurrences.push(occurrence);
         Ledger::expect(self);
-        for listener in &happening.listeners {
+        for listener in &request.listeners {
             let plan = self.plan(listener.automation, listener.version);
             if plan.graph.event_name() == name && self.lets_in(listener, contact_id) {
-                self.enter(listener, &plan, contact_id, seq, (at, happening.shown));
+                self.enter(listener, &plan, contact_id, seq, (at, request.shown));
             }
         }
         if self.flaw != Some(Flaw::NoWake) {

@@ -103,7 +103,7 @@ impl World {
         if !self.is_calm && self.chance.percent(3) {
             let mut run = before.clone();
             run.record_failure(self.shown(), self.now, "the store refuses");
-            self.tell(|| format!("{} stumbles", run.id));
+            self.tell(|| format!("{} fails and is tried again", run.id));
             let _ = self.store.record_failure(claimed, &run, self.now);
             return Ok(true);
         }

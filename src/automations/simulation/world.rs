@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::chance::Chance;
 use super::checks::{Ledger, followed, keeps_history, reached, standing};
-use super::rows::{Automation, Happening, Refused, What};
+use super::rows::{Automation, Refused, Request, What};
 use super::store::Store;
 use super::workers::Worker;
 use super::{Flaw, graphs};
@@ -46,7 +46,7 @@ pub struct World {
     /// How far the clock that is shown was set, in eras.
     era: i64,
     pub workers: Vec<Worker>,
-    requests: Vec<Happening>,
+    requests: Vec<Request>,
     visitors: Vec<Visitor>,
     /// Faults are over.
     pub is_calm: bool,
@@ -150,12 +150,12 @@ impl World {
                 payload: graphs::payload(&mut self.chance),
             },
         };
-        let happening = self.happening(what);
-        self.requests.push(happening);
+        let request = self.prepared(what);
+        self.requests.push(request);
     }
 
-    fn happening(&self, what: What) -> Happening {
-        Happening {
+    fn prepared(&self, what: What) -> Request {
+        Request {
             revision: self.store.revision,
             listeners: self.store.listeners(),
             what,
@@ -171,20 +171,20 @@ impl World {
             return;
         }
         let at = self.chance.below(self.requests.len());
-        let happening = self.requests.swap_remove(at);
-        match self.store.happen(&happening) {
-            Ok(()) => self.tell_happening(&happening),
+        let request = self.requests.swap_remove(at);
+        match self.store.happen(&request) {
+            Ok(()) => self.tell_request(&request),
             Err(Refused::Stale) => {
                 self.reach("an event prepared under old automations");
-                let again = self.happening(happening.what);
+                let again = self.prepared(request.what);
                 self.requests.push(again);
             }
             Err(_) => {}
         }
     }
 
-    fn tell_happening(&mut self, happening: &Happening) {
-        self.tell(|| match &happening.what {
+    fn tell_request(&mut self, request: &Request) {
+        self.tell(|| match &request.what {
             What::Sent { address, name, payload } => format!("{name} {payload} for u{address}"),
             What::Updated { contact } => format!("{} is changed", contact.id),
             What::Deleted { contact_id } => format!("{contact_id} is deleted"),
@@ -301,8 +301,8 @@ impl World {
             for address in 0..ADDRESSES {
                 for name in ["w1", "w2", "t1"] {
                     let payload = json!({"n": 3, "flag": true});
-                    let happening = self.happening(What::Sent { address, name, payload });
-                    self.store.happen(&happening).map_err(|refused| format!("{refused:?}"))?;
+                    let request = self.prepared(What::Sent { address, name, payload });
+                    self.store.happen(&request).map_err(|refused| format!("{refused:?}"))?;
                 }
             }
             self.drain()?;

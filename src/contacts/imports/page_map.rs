@@ -82,16 +82,16 @@ impl Topic {
 
 /// What was said of the contacts of a file, beside what its columns hold.
 #[derive(Default)]
-struct Wishes {
+struct ImportOptions {
     overwrites: bool,
     segment_ids: Vec<SegmentId>,
     /// Of each topic its id and a subscription, or nothing.
     topics: Vec<String>,
 }
 
-impl Wishes {
-    fn sent(form: &Form) -> Wishes {
-        Wishes {
+impl ImportOptions {
+    fn sent(form: &Form) -> ImportOptions {
+        ImportOptions {
             overwrites: form.text("on_conflict") == "upsert",
             segment_ids: form.all("segment").iter().filter_map(|id| id.parse().ok()).collect(),
             topics: form.all("topic"),
@@ -149,7 +149,7 @@ pub async fn map(member: Member<Manage>, id: Result<PathId<ImportId>, Error>) ->
     let (sample, _) = waiting(&member, id).await?;
     let declared = declared(&member).await?;
     let guessed: Vec<String> = (0..sample.header.len()).map(|column| sample.guess(column, &declared)).collect();
-    Ok(map_page(&member, StatusCode::OK, id, (&sample, &guessed), &Wishes::default(), Flaws::default()).await?)
+    Ok(map_page(&member, StatusCode::OK, id, (&sample, &guessed), &ImportOptions::default(), Flaws::default()).await?)
 }
 
 async fn map_page(
@@ -157,7 +157,7 @@ async fn map_page(
     status: StatusCode,
     id: ImportId,
     (sample, all_chosen): (&Sample, &[String]),
-    wishes: &Wishes,
+    options: &ImportOptions,
     flaws: Flaws,
 ) -> Result<Response, Error> {
     let declared = declared(member).await?;
@@ -192,9 +192,9 @@ async fn map_page(
         hidden: member.hidden(&purpose(id)),
         columns: sample.header.iter().enumerate().map(column).collect(),
         flaws,
-        overwrites: wishes.overwrites,
-        segments: open.map(|(id, name, _)| (id, name, wishes.segment_ids.contains(&id))).collect(),
-        topics: topics.into_iter().map(|topic| Topic::of(topic, &wishes.topics)).collect(),
+        overwrites: options.overwrites,
+        segments: open.map(|(id, name, _)| (id, name, options.segment_ids.contains(&id))).collect(),
+        topics: topics.into_iter().map(|topic| Topic::of(topic, &options.topics)).collect(),
     };
     Ok(web::page(status, &content))
 }
@@ -211,9 +211,9 @@ pub async fn begin(
         return Ok(member.see_other(&format!("/imports/{id}")));
     }
     let (sample, size) = waiting(&member, id).await?;
-    let (meanings, wishes) = (form.all("column"), Wishes::sent(&form));
+    let (meanings, options) = (form.all("column"), ImportOptions::sent(&form));
     let begun = async {
-        let upload = sample.upload(size, &meanings, wishes.overwrites, wishes.ties()?)?;
+        let upload = sample.upload(size, &meanings, options.overwrites, options.ties()?)?;
         check_ties(&accepted, &upload.plan).await?;
         let insert = store::insert(member.workspace_id(), id, &upload, app.clock.now(), app.clock.steady());
         match accepted.try_commit(|| insert.clone().into()).await? {
@@ -227,7 +227,7 @@ pub async fn begin(
         Err(error @ (Error::Invalid { .. } | Error::NotFound { .. })) => {
             let status = StatusCode::UNPROCESSABLE_ENTITY;
             let chosen = (&sample, meanings.as_slice());
-            Ok(map_page(&member, status, id, chosen, &wishes, Flaws::of(&error)).await?)
+            Ok(map_page(&member, status, id, chosen, &options, Flaws::of(&error)).await?)
         }
         Err(error) => Err(error.into()),
     }

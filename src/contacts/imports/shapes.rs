@@ -31,7 +31,7 @@ pub struct Item {
 
 /// An import with the rows that failed.
 #[derive(Serialize, ToSchema)]
-#[schema(as = WholeContactImport)]
+#[schema(as = ContactImportDetail)]
 pub struct ImportDetail {
     #[serde(flatten)]
     pub(super) item: Item,

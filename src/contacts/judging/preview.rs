@@ -19,7 +19,7 @@ use crate::contacts::{Contact, shapes::Item};
 use crate::error::Error;
 use crate::id::{ContactId, Id};
 use crate::occurrences::Occurrences;
-use crate::segments::{self, Counted, Filter, Wish};
+use crate::segments::{self, Counted, Filter, GivenFilter};
 use crate::web::{Body, JsonResult};
 
 /// How many contacts are read at once.
@@ -40,9 +40,9 @@ pub fn router() -> OpenApiRouter<Occurrences> {
 
 /// A filter to be tried.
 #[derive(Deserialize, ToSchema)]
-#[schema(as = SegmentPreviewWish)]
+#[schema(as = SegmentPreviewRequest)]
 pub struct PreviewBody {
-    filter: Wish,
+    filter: GivenFilter,
 }
 
 /// Who would be in a segment.
@@ -69,7 +69,7 @@ pub struct Preview {
     responses((status = 200, description = "Who would be in the segment.", body = Preview)),
 )]
 async fn preview(caller: Caller, State(app): State<Occurrences>, body: Body<PreviewBody>) -> JsonResult<Preview> {
-    let Wish(filter) = body.read()?.filter;
+    let GivenFilter(filter) = body.read()?.filter;
     let filter = filter.ok_or_else(|| Error::invalid("The `filter` field is empty: there is nothing to try."))?;
     Ok(Json(preview_filter(&caller, &app, &filter).await?))
 }

@@ -26,7 +26,7 @@ enum Part {
     End,
 }
 
-pub struct Dossier {
+pub struct ContactExport {
     app: App,
     person: Person,
     contact: Contact,
@@ -35,10 +35,10 @@ pub struct Dossier {
     is_first: bool,
 }
 
-impl Dossier {
-    pub fn of(app: &App, workspace_id: WorkspaceId, contact: Contact) -> Dossier {
+impl ContactExport {
+    pub fn of(app: &App, workspace_id: WorkspaceId, contact: Contact) -> ContactExport {
         let person = Person { workspace_id, id: contact.id, email_key: email_key(&contact.email) };
-        Dossier { app: app.clone(), person, contact, part: Part::Head, is_first: true }
+        ContactExport { app: app.clone(), person, contact, part: Part::Head, is_first: true }
     }
 
     /// The next piece of the document; `None` behind the last.

@@ -7,6 +7,6 @@ mod routes;
 mod store;
 
 pub use erase::{Erased, begin, find, round, run};
-pub use export::Dossier;
+pub use export::ContactExport;
 pub use routes::{document, router};
 pub use store::ALL;

@@ -16,7 +16,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::erase::{self, Erased};
-use super::export::Dossier;
+use super::export::ContactExport;
 use crate::auth::Caller;
 use crate::clock::Time;
 use crate::contacts::path::{Named, not_found};
@@ -42,19 +42,19 @@ pub fn router() -> OpenApiRouter<Occurrences> {
 )]
 async fn export(caller: Caller, State(app): State<Occurrences>, named: Named) -> Result<Response, Error> {
     let contact = named.find(&caller).await?;
-    document(Dossier::of(&app, caller.workspace_id(), contact)).await
+    document(ContactExport::of(&app, caller.workspace_id(), contact)).await
 }
 
-/// The answer that a dossier is.
-pub async fn document(mut dossier: Dossier) -> Result<Response, Error> {
+/// The answer that an export is.
+pub async fn document(mut export: ContactExport) -> Result<Response, Error> {
     // Whoever cannot be served is told so, and not in the middle of a document.
-    let first = dossier.next().await?.unwrap_or_default();
-    let rest = stream::try_unfold(dossier, async |mut dossier| {
-        let piece = dossier.next().await.map_err(|error| {
+    let first = export.next().await?.unwrap_or_default();
+    let rest = stream::try_unfold(export, async |mut export| {
+        let piece = export.next().await.map_err(|error| {
             tracing::error!(%error, "the export of a person was cut off");
             io::Error::other(error.to_string())
         })?;
-        Ok::<_, io::Error>(piece.map(|piece| (Bytes::from(piece), dossier)))
+        Ok::<_, io::Error>(piece.map(|piece| (Bytes::from(piece), export)))
     });
     let start = stream::iter([Ok(Bytes::from(first))]);
     let body = Stream::from_stream(futures_util::StreamExt::chain(start, rest));
@@ -64,8 +64,8 @@ pub async fn document(mut dossier: Dossier) -> Result<Response, Error> {
 
 /// How to erase.
 #[derive(Deserialize, ToSchema)]
-#[schema(as = ContactErasureWish)]
-pub struct Wish {
+#[schema(as = ContactErasureRequest)]
+pub struct ErasureRequest {
     /// Whether the address is put on the suppression list, so that it never gets mail again. Left out: if the contact
     /// has unsubscribed.
     suppress: Option<bool>,
@@ -106,7 +106,7 @@ impl From<Erased> for Erasure {
 /// the background, as `GET /contact-erasures/{id}` tells. This cannot be undone.
 #[utoipa::path(
     post, path = "/contacts/{contact}/erase", tag = "Contacts", operation_id = "erase_contact",
-    params(Named, Idempotency), request_body = Option<Wish>,
+    params(Named, Idempotency), request_body = Option<ErasureRequest>,
     responses((status = 202, description = "The person is being erased.", body = Erasure)),
 )]
 async fn begin(
@@ -114,14 +114,14 @@ async fn begin(
     State(app): State<Occurrences>,
     key: Idempotency,
     named: Named,
-    body: Body<Wish>,
+    body: Body<ErasureRequest>,
 ) -> Result<Response, Error> {
     let request = key.request(&caller, &app, &body);
-    let wish = body.read()?;
+    let erasure = body.read()?;
     let erase = async {
         let contact = named.find(&caller).await?;
         caller.acts_on(contact.id);
-        let suppress = wish.suppress.unwrap_or(contact.unsubscribed);
+        let suppress = erasure.suppress.unwrap_or(contact.unsubscribed);
         let now = app.clock.now();
         let erased = Erased { id: contact.id, created_at: Time(now), completed_at: None };
         let answer = Answer::json(StatusCode::ACCEPTED, &Erasure::from(erased))?;

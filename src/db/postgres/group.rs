@@ -18,7 +18,7 @@ use crate::db::{DbError, Effect, Job, Sql, Stmt, Value, guard::Learnt, migrate};
 
 /// After a shared guard was found to have moved, so many groups ask the particular
 /// ones as well: in a storm each group would else be run twice.
-const STIRRED: u32 = 16;
+const CAREFUL_GROUPS: u32 = 16;
 
 /// Why a group was not committed.
 pub(super) enum Undone {
@@ -111,9 +111,9 @@ impl Joined {
 
 impl Session {
     pub(super) async fn commit_group(&self, group: &[Job]) -> Result<Vec<Vec<Effect>>, Undone> {
-        let stirred = self.stirred.load(Ordering::Relaxed);
-        self.stirred.store(stirred.saturating_sub(1), Ordering::Relaxed);
-        let guards = Guards::of(group, stirred > 0);
+        let careful_groups = self.careful_groups.load(Ordering::Relaxed);
+        self.careful_groups.store(careful_groups.saturating_sub(1), Ordering::Relaxed);
+        let guards = Guards::of(group, careful_groups > 0);
         let joined = if self.joins.load(Ordering::Relaxed) { Joined::of(group) } else { Joined::default() };
         if let Some(effects) = self.try_group(group, &guards, &joined).await? {
             return Ok(effects);
@@ -199,7 +199,7 @@ impl Session {
         let judged = match went_well(joined, &mut results) {
             Ok(true) => passes(group, guards, found, &mut learnt).and_then(|passes| {
                 if passes.contains(&Passes::Unasked) {
-                    self.stirred.store(STIRRED, Ordering::Relaxed);
+                    self.careful_groups.store(CAREFUL_GROUPS, Ordering::Relaxed);
                 }
                 let effects = judge(group, joined, &passes, results)?;
                 all_in_time(group).map(|()| Some(effects))

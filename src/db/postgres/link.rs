@@ -56,7 +56,7 @@ impl Purpose {
 
 /// The connections for one purpose.
 #[derive(Default)]
-struct Crew {
+struct Pool {
     live: Arc<AtomicUsize>,
     /// How many try to come back.
     missing: Arc<AtomicUsize>,
@@ -66,7 +66,7 @@ struct Crew {
     is_refused: AtomicBool,
 }
 
-impl Crew {
+impl Pool {
     fn has_live(&self) -> bool {
         self.live.load(Ordering::Relaxed) > 0
     }
@@ -99,10 +99,10 @@ impl Drop for Counted {
 /// The hosts of one address. All connections of a process lead to the same one.
 pub(super) struct Link {
     hosts: Vec<Config>,
-    readers: Crew,
-    writers: Crew,
+    readers: Pool,
+    writers: Pool,
     /// Asks one that reads to give up its connection for one that writes.
-    cede: Notify,
+    yield_request: Notify,
     /// The host that answered last.
     current: AtomicUsize,
     /// Raised when connections that are open can no longer be relied on.
@@ -114,14 +114,14 @@ impl Link {
     pub(super) fn new(url: &str) -> anyhow::Result<Arc<Link>> {
         let config: Config = url.parse().context("the PostgreSQL address cannot be read")?;
         let hosts = hosts(&config);
-        let (readers, writers) = (Crew::default(), Crew::default());
+        let (readers, writers) = (Pool::default(), Pool::default());
         let (current, epoch) = (AtomicUsize::new(0), AtomicU64::new(0));
         // Encryption as the address asks for it (`sslmode`).
         let tls = MakeRustlsConnect::new(tls::client());
-        Ok(Arc::new(Link { hosts, readers, writers, cede: Notify::new(), current, epoch, tls }))
+        Ok(Arc::new(Link { hosts, readers, writers, yield_request: Notify::new(), current, epoch, tls }))
     }
 
-    fn crew(&self, purpose: Purpose) -> &Crew {
+    fn pool(&self, purpose: Purpose) -> &Pool {
         match purpose {
             Purpose::Read => &self.readers,
             Purpose::Write => &self.writers,
@@ -129,20 +129,20 @@ impl Link {
     }
 
     pub(super) fn has_live(&self, purpose: Purpose) -> bool {
-        self.crew(purpose).has_live()
+        self.pool(purpose).has_live()
     }
 
     /// No connection is to be had for writing, and none that there is can do it.
-    pub(super) fn ask_to_cede(&self) {
+    pub(super) fn ask_to_yield(&self) {
         if self.readers.has_live() {
-            self.cede.notify_one();
+            self.yield_request.notify_one();
         }
     }
 
     /// Resolves for one of those that read, when its connection is needed for writing.
-    pub(super) async fn ceded(&self) {
+    pub(super) async fn asked_to_yield(&self) {
         loop {
-            self.cede.notified().await;
+            self.yield_request.notified().await;
             if !self.writers.has_live() {
                 return;
             }
@@ -151,7 +151,7 @@ impl Link {
 
     /// A connection that counts as live until this is dropped.
     pub(super) fn live(&self, purpose: Purpose) -> Counted {
-        Counted::among(&self.crew(purpose).live)
+        Counted::among(&self.pool(purpose).live)
     }
 
     /// Opens a session and gives it its settings. Of several hosts the one that was
@@ -172,7 +172,7 @@ impl Link {
             self.distrust(epoch);
         }
         session.set_epoch(self.epoch());
-        self.crew(purpose).is_refused.store(false, Ordering::Relaxed);
+        self.pool(purpose).is_refused.store(false, Ordering::Relaxed);
         Ok(session)
     }
 

@@ -19,14 +19,14 @@ const TRIES: u32 = 3;
 
 pub(in crate::db) struct Readers {
     link: Arc<Link>,
-    seats: Vec<Seat>,
+    slots: Vec<Slot>,
     next: AtomicUsize,
     failure: Arc<Notify>,
 }
 
 /// A place for one connection, which is opened when it is first wanted, and from
 /// then on kept open.
-struct Seat {
+struct Slot {
     state: watch::Receiver<State>,
     wanted: Arc<Notify>,
     keeper: AbortHandle,
@@ -49,12 +49,12 @@ impl State {
     }
 }
 
-impl Seat {
-    fn new(link: Arc<Link>) -> Seat {
+impl Slot {
+    fn new(link: Arc<Link>) -> Slot {
         let (sender, state) = watch::channel(State::Opening);
         let wanted = Arc::new(Notify::new());
         let keeper = tokio::spawn(keep(link, wanted.clone(), sender)).abort_handle();
-        Seat { state, wanted, keeper }
+        Slot { state, wanted, keeper }
     }
 
     fn session(&self) -> Option<Arc<Session>> {
@@ -62,7 +62,7 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for Slot {
     fn drop(&mut self) {
         self.keeper.abort();
     }
@@ -81,7 +81,7 @@ async fn keep(link: Arc<Link>, wanted: Arc<Notify>, state: watch::Sender<State>)
         while session.is_fit() {
             tokio::select! {
                 () = session.ended() => {}
-                () = link.ceded() => session.end(),
+                () = link.asked_to_yield() => session.end(),
                 () = wanted.notified() => {}
             }
         }
@@ -91,26 +91,26 @@ async fn keep(link: Arc<Link>, wanted: Arc<Notify>, state: watch::Sender<State>)
 
 impl Readers {
     pub(super) fn new(link: &Arc<Link>, count: usize, failure: Arc<Notify>) -> Readers {
-        let seats = (0..count.max(1)).map(|_| Seat::new(link.clone())).collect();
-        Readers { link: link.clone(), seats, next: AtomicUsize::new(0), failure }
+        let slots = (0..count.max(1)).map(|_| Slot::new(link.clone())).collect();
+        Readers { link: link.clone(), slots, next: AtomicUsize::new(0), failure }
     }
 
     /// Whether those who write have a connection and nobody here has: the server has few to give.
     pub(in crate::db) fn is_for_writers(&self) -> bool {
-        self.link.has_live(Purpose::Write) && self.seats.iter().all(|seat| seat.session().is_none())
+        self.link.has_live(Purpose::Write) && self.slots.iter().all(|slot| slot.session().is_none())
     }
 
     /// By turns, but not one that has not answered for a while if another does.
     async fn session(&self) -> Result<Arc<Session>, DbError> {
-        let count = self.seats.len();
+        let count = self.slots.len();
         let turn = self.next.fetch_add(1, Ordering::Relaxed) % count;
-        let own = &self.seats[turn];
+        let own = &self.slots[turn];
         let mut quiet = None;
-        for seat in (turn..turn + count).map(|place| &self.seats[place % count]) {
-            match seat.session() {
+        for slot in (turn..turn + count).map(|place| &self.slots[place % count]) {
+            match slot.session() {
                 Some(session) if !session.is_quiet() => return Ok(session),
                 Some(session) => quiet = quiet.or(Some(session)),
-                None if std::ptr::eq(seat, own) => seat.wanted.notify_one(),
+                None if std::ptr::eq(slot, own) => slot.wanted.notify_one(),
                 None => {}
             }
         }

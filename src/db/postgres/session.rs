@@ -44,7 +44,7 @@ pub(super) struct Session {
     pub joins: AtomicBool,
     /// How many groups to come ask particular guards with the shared ones, which
     /// were found to move.
-    pub stirred: AtomicU32,
+    pub careful_groups: AtomicU32,
     state: Arc<State>,
     driver: AbortHandle,
     /// Closed when the connection has ended.
@@ -92,8 +92,8 @@ impl Session {
         .abort_handle();
         let state = Arc::new(State::default());
         tokio::spawn(watch_over(state.clone(), driver.clone(), link.clone()));
-        let (prepared, joins, stirred) = (Lock::default(), true.into(), 0.into());
-        Session { client, prepared, joins, stirred, state, driver, alive, link: link.clone() }
+        let (prepared, joins, careful_groups) = (Lock::default(), true.into(), 0.into());
+        Session { client, prepared, joins, careful_groups, state, driver, alive, link: link.clone() }
     }
 
     pub(super) async fn configure(&self, settings: &str) -> Result<(), tokio_postgres::Error> {

@@ -71,7 +71,7 @@ impl Writer {
         let refused = |error| {
             if !shared.link.has_live(Purpose::Write) {
                 shared.refuse_waiting(&error);
-                shared.link.ask_to_cede();
+                shared.link.ask_to_yield();
             }
             shared.queue.strong_count() > 0
         };

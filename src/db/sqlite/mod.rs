@@ -149,7 +149,7 @@ fn keep_log(connection: &Connection) -> rusqlite::Result<()> {
     }
 }
 
-/// Short naps rather than SQLite's growing ones: under load the lock is free
+/// Short pauses rather than SQLite's growing ones: under load the lock is free
 /// for moments only, and a command run beside the server has to catch one.
 fn wait_for_lock(tries: i32) -> bool {
     std::thread::sleep(LOCK_RETRY_PAUSE);

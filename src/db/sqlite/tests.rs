@@ -63,7 +63,7 @@ async fn rows_that_follow_each_other_in_a_batch_are_added_together_or_none_is() 
         || -> i64 { connection.query_row("SELECT COUNT(*) FROM numbers", [], |row| row.get(0)).expect("a count") };
     let inserts = |numbers: &[i64]| numbers.iter().map(|&number| INSERT.with([number.into()])).collect::<Batch>();
     let mixed = inserts(&[1, 2, 3, 4, 5]).and(OTHER.with([1.into()])).and(INSERT.with([6.into()]).expect(1));
-    let Ok(Ran::Whole(effects)) = run_undoable(&mut writer, &mixed) else { panic!("it can be run") };
+    let Ok(Ran::Done(effects)) = run_undoable(&mut writer, &mixed) else { panic!("it can be run") };
     assert_eq!(effects.iter().map(|effect| effect.changed).collect::<Vec<_>>(), [1; 7]);
     assert_eq!(count(), 6);
     for numbers in [&[7, 8, 3, 9][..], &[7, 8, 9, 10, 11, 12, 13, 7]] {

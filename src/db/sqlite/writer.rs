@@ -188,7 +188,7 @@ fn commit_group(
             false => run_batch(writer, &job.batch)?,
         };
         match ran {
-            Ran::Whole(effects) => {
+            Ran::Done(effects) => {
                 if group[number].batch.is_raising() {
                     verdicts.forget();
                 }
@@ -282,7 +282,7 @@ fn take_latecomers(writer: &mut WriteConnection<'_>, group: &mut Vec<Job>, jobs:
 
 /// What became of a batch.
 pub(super) enum Ran {
-    Whole(Vec<Effect>),
+    Done(Vec<Effect>),
     /// It failed before it changed anything, or was undone.
     Nothing(DbError),
     /// It failed after it had changed something.
@@ -312,7 +312,7 @@ fn run_batch(writer: &mut WriteConnection<'_>, batch: &Batch) -> rusqlite::Resul
         let untouched = writer.connection.total_changes() == before;
         return Ok(if untouched { Ran::Nothing(failure) } else { Ran::Partly(failure) });
     }
-    Ok(Ran::Whole(effects))
+    Ok(Ran::Done(effects))
 }
 
 /// What a statement has done that was run with others.

@@ -149,7 +149,7 @@ impl SendRequest<'_> {
     /// Lets everything happen that was ordered. What it is prepared under (the
     /// caller's right, the automations, the definitions) comes from caches and is
     /// guarded in the commit; where it has changed, all is prepared again, in the
-    /// end under what is read for this errand alone.
+    /// end under what is read for this request alone.
     async fn commit(&self) -> Result<Response, Error> {
         let SendRequest { caller, app, request, .. } = self;
         // Whoever commits next to something large waits for it.
@@ -161,28 +161,28 @@ impl SendRequest<'_> {
             let listeners = app.listeners_for(caller.workspace_id(), attempt).await?;
             let Prepared { batch, follow_up, answer } = match self.prepare(&listeners, attempt).await {
                 Ok(prepared) => prepared,
-                Err(refusal) if attempt >= GUARDED || self.errand().is_current(&listeners).await? => {
+                Err(refusal) if attempt >= GUARDED || self.pending().is_current(&listeners).await? => {
                     return Err(refusal);
                 }
                 Err(_) => {
-                    self.errand().forget();
+                    self.pending().forget();
                     continue;
                 }
             };
-            if let Some(settled) = self.errand().settle(caller.commit_once(batch).await?, &follow_up)? {
+            if let Some(settled) = self.pending().settle(caller.commit_once(batch).await?, &follow_up)? {
                 return Ok(request.settle(settled, answer).await??);
             }
         }
         Err(Error::Unavailable)
     }
 
-    fn errand(&self) -> Errand<'_> {
-        Errand { app: self.app, workspace_id: self.caller.workspace_id(), orders: self.orders }
+    fn pending(&self) -> PendingOrders<'_> {
+        PendingOrders { app: self.app, workspace_id: self.caller.workspace_id(), orders: self.orders }
     }
 
     async fn prepare(&self, listeners: &Arc<Listeners>, attempt: usize) -> Result<Prepared, Error> {
         let SendRequest { caller, app, orders, in_array, .. } = self;
-        let uses = self.errand().uses(attempt).await?;
+        let uses = self.pending().uses(attempt).await?;
         let mut batch = Batch::new();
         let Some(large) = &self.large else {
             let answer = answer(orders, &uses, *in_array)?;
@@ -209,24 +209,24 @@ pub async fn send_on_page(
     workspace_id: WorkspaceId,
     order: &Order,
 ) -> Result<(), Error> {
-    let errand = Errand { app, workspace_id, orders: std::slice::from_ref(order) };
+    let pending = PendingOrders { app, workspace_id, orders: std::slice::from_ref(order) };
     for attempt in 0..ATTEMPTS {
         let listeners = app.listeners_for(workspace_id, attempt).await?;
-        let uses = errand.uses(attempt).await?;
-        let (batch, follow_up) = match prepare(app, workspace_id, Batch::new(), &listeners, errand.orders, &uses) {
+        let uses = pending.uses(attempt).await?;
+        let (batch, follow_up) = match prepare(app, workspace_id, Batch::new(), &listeners, pending.orders, &uses) {
             Ok(prepared) => prepared,
-            Err(refusal) if attempt >= GUARDED || errand.is_current(&listeners).await? => return Err(refusal),
+            Err(refusal) if attempt >= GUARDED || pending.is_current(&listeners).await? => return Err(refusal),
             Err(_) => {
-                errand.forget();
+                pending.forget();
                 continue;
             }
         };
         let committed = match accepted.commit(batch).await {
             // It may be what was cached that does not hold any more, and not the right of who ordered it.
-            Err(Error::Forbidden { .. }) if !errand.is_current(&listeners).await? => Err(DbError::Stale),
+            Err(Error::Forbidden { .. }) if !pending.is_current(&listeners).await? => Err(DbError::Stale),
             committed => committed?,
         };
-        if let Some(settled) = errand.settle(committed, &follow_up)? {
+        if let Some(settled) = pending.settle(committed, &follow_up)? {
             return match settled {
                 Err(DbError::Duplicate(_)) => Ok(()),
                 settled => Ok(settled.map(drop)?),
@@ -237,13 +237,13 @@ pub async fn send_on_page(
 }
 
 /// Orders, and whose they are.
-struct Errand<'a> {
+struct PendingOrders<'a> {
     app: &'a Events,
     workspace_id: WorkspaceId,
     orders: &'a [Order],
 }
 
-impl Errand<'_> {
+impl PendingOrders<'_> {
     /// What came of a commit; `None` where all has to be prepared again.
     fn settle(&self, committed: Committed, follow_up: &FollowUp) -> Result<Option<Committed>, Error> {
         match committed {
@@ -269,7 +269,7 @@ impl Errand<'_> {
 
     /// What is in force for each order.
     async fn uses(&self, attempt: usize) -> Result<Vec<Use>, DbError> {
-        let Errand { app, workspace_id, orders } = *self;
+        let PendingOrders { app, workspace_id, orders } = *self;
         let mut uses: Vec<Use> = Vec::with_capacity(orders.len());
         for (at, order) in orders.iter().enumerate() {
             let in_force = match uses.get(order.first) {
@@ -284,7 +284,7 @@ impl Errand<'_> {
 
     /// Whether what was refused by what is cached is refused by what is true.
     async fn is_current(&self, listeners: &Listeners) -> Result<bool, Error> {
-        let Errand { app, workspace_id, orders } = *self;
+        let PendingOrders { app, workspace_id, orders } = *self;
         let mut guards = Vec::from_iter(listeners.guard());
         for (_, order) in orders.iter().enumerate().filter(|(at, order)| order.first == *at) {
             guards.extend(app.definitions.of(&app.db, workspace_id, &order.name).await?.guard());

@@ -51,8 +51,8 @@ class Broadcasts(unittest.TestCase):
         self.refused(409, "validation_error", resend.Broadcasts.send, {"broadcast_id": created})
 
     def test_scheduled_and_canceled(self):
-        wish = {**MESSAGE, "segment_id": self.segment(1), "send": True, "scheduled_at": "in 1 hour"}
-        created = resend.Broadcasts.create(wish)["id"]
+        fields = {**MESSAGE, "segment_id": self.segment(1), "send": True, "scheduled_at": "in 1 hour"}
+        created = resend.Broadcasts.create(fields)["id"]
         self.assertEqual(resend.Broadcasts.get(created)["status"], "scheduled")
         self.assertEqual(resend.Broadcasts.cancel(created)["id"], created)
         self.assertEqual(resend.Broadcasts.get(created)["status"], "draft")

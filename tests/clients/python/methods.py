@@ -237,8 +237,8 @@ def events(call):
     call("Events.get", name)
     call("Events.update", {"identifier": event, "schema": {"plan": "string", "seats": "number"}})
     steps = [{"key": "t", "type": "trigger", "config": {"event_name": name}}]
-    wish = {"name": "Welcome", "status": "enabled", "steps": steps, "connections": []}
-    automation = id_of(call("Automations.create", wish))
+    fields = {"name": "Welcome", "status": "enabled", "steps": steps, "connections": []}
+    automation = id_of(call("Automations.create", fields))
     call("Automations.list")
     call("Automations.get", automation)
     call("Events.send", {"event": name, "email": somebody(), "payload": {"plan": "pro"}})

@@ -81,24 +81,24 @@ async fn people(resend: &Resend, outcome: &mut Outcome) {
     call!(outcome, resend.segments.get(&segment));
     call!(outcome, resend.segments.update(&segment, "All"));
     let email = somebody();
-    let wish = CreateContactOptions::new(&email).with_first_name("Ada");
-    let contact = id(call!(outcome, resend.contacts.create(wish)));
+    let fields = CreateContactOptions::new(&email).with_first_name("Ada");
+    let contact = id(call!(outcome, resend.contacts.create(fields)));
     call!(outcome, resend.contacts.list(ListOptions::default()));
     call!(outcome, resend.contacts.get(&email));
     call!(outcome, resend.contacts.update(&contact, ContactChanges::new().with_last_name("Lovelace")));
     call!(outcome, resend.contacts.add_contact_segment(&contact, &segment));
     call!(outcome, resend.contacts.list_contact_segment(&contact, ListOptions::default()));
     call!(outcome, resend.segments.list_contacts(&segment, ListOptions::default()));
-    let wish = CreateTopicOptions::new("News", SubscriptionType::OptIn);
-    let topic = id(call!(outcome, resend.topics.create(wish)).map(|made| made.id));
+    let fields = CreateTopicOptions::new("News", SubscriptionType::OptIn);
+    let topic = id(call!(outcome, resend.topics.create(fields)).map(|made| made.id));
     call!(outcome, resend.topics.list(ListOptions::default()));
     call!(outcome, resend.topics.get(&topic));
     call!(outcome, resend.topics.update(&topic, UpdateTopicOptions::new().with_name("Product news")));
     let choices = [UpdateContactTopicOptions::new(topic.clone(), SubscriptionType::OptOut)];
     call!(outcome, resend.contacts.update_contact_topics(&contact, choices));
     call!(outcome, resend.contacts.get_contact_topics(&contact, ListOptions::default()));
-    let wish = CreateContactPropertyOptions::new(format!("plan_{}", unique()), PropertyType::String);
-    let property = id(call!(outcome, resend.contacts.create_property(wish.with_fallback("free"))).map(|made| made.id));
+    let fields = CreateContactPropertyOptions::new(format!("plan_{}", unique()), PropertyType::String);
+    let property = id(call!(outcome, resend.contacts.create_property(fields.with_fallback("free"))).map(|made| made.id));
     call!(outcome, resend.contacts.list_properties(ListOptions::default()));
     call!(outcome, resend.contacts.get_property(&property));
     let change = ContactPropertyChanges::default().with_fallback("paid");
@@ -107,8 +107,8 @@ async fn people(resend: &Resend, outcome: &mut Outcome) {
     let mut file = tempfile::tempfile().expect("a file");
     writeln!(file, "email\n{}", somebody()).expect("written");
     file.rewind().expect("at its beginning");
-    let wish = CreateContactImportOptions::new();
-    let started = id(call!(outcome, resend.contacts.create_import(file, wish)).map(|made| made.id));
+    let fields = CreateContactImportOptions::new();
+    let started = id(call!(outcome, resend.contacts.create_import(file, fields)).map(|made| made.id));
     call!(outcome, resend.contacts.list_imports(ListOptions::default()));
     call!(outcome, resend.contacts.get_import(&started));
     broadcasts(resend, outcome, &segment).await;
@@ -119,8 +119,8 @@ async fn people(resend: &Resend, outcome: &mut Outcome) {
 }
 
 async fn broadcasts(resend: &Resend, outcome: &mut Outcome, segment: &str) {
-    let wish = CreateBroadcastOptions::new(segment, FROM, "News").with_html("<p>News.</p>").with_name("News");
-    let broadcast = id(call!(outcome, resend.broadcasts.create(wish)).map(|made| made.id));
+    let fields = CreateBroadcastOptions::new(segment, FROM, "News").with_html("<p>News.</p>").with_name("News");
+    let broadcast = id(call!(outcome, resend.broadcasts.create(fields)).map(|made| made.id));
     call!(outcome, resend.broadcasts.list(ListOptions::default()));
     call!(outcome, resend.broadcasts.get(&broadcast));
     call!(outcome, resend.broadcasts.update(&broadcast, UpdateBroadcastOptions::new().with_subject("Old news")));
@@ -163,8 +163,8 @@ async fn emails(resend: &Resend, outcome: &mut Outcome) {
 }
 
 async fn templates(resend: &Resend, outcome: &mut Outcome) {
-    let wish = CreateTemplateOptions::new("Welcome", "<p>Hello.</p>").with_subject("Hello");
-    let template = id(call!(outcome, resend.templates.create(wish)).map(|made| made.id));
+    let fields = CreateTemplateOptions::new("Welcome", "<p>Hello.</p>").with_subject("Hello");
+    let template = id(call!(outcome, resend.templates.create(fields)).map(|made| made.id));
     call!(outcome, resend.templates.list(ListOptions::default()));
     call!(outcome, resend.templates.get(&template));
     let change = UpdateTemplateOptions::new("Welcome", "<p>Hello.</p>").with_subject("Welcome");
@@ -176,20 +176,20 @@ async fn templates(resend: &Resend, outcome: &mut Outcome) {
 
 async fn events(resend: &Resend, outcome: &mut Outcome) {
     let name = format!("user.created.{}", unique());
-    let wish = CreateEventOptions { name: name.clone(), schema: json!({"plan": "string"}) };
-    let event = id(call!(outcome, resend.events.create(wish)).map(|made| made.id));
+    let fields = CreateEventOptions { name: name.clone(), schema: json!({"plan": "string"}) };
+    let event = id(call!(outcome, resend.events.create(fields)).map(|made| made.id));
     call!(outcome, resend.events.list(ListOptions::default()));
     call!(outcome, resend.events.get(&name));
     let change = UpdateEventOptions { schema: json!({"plan": "string", "seats": "number"}) };
     call!(outcome, resend.events.update(&event, change));
     let trigger = Step::Trigger { key: "t".into(), config: TriggerStepConfig { event_name: name.clone() } };
-    let wish = CreateAutomationOptions {
+    let fields = CreateAutomationOptions {
         name: "Welcome".into(),
         status: AutomationStatus::Enabled,
         steps: vec![trigger],
         connections: Vec::new(),
     };
-    let automation = id(call!(outcome, resend.automations.create(wish)).map(|made| made.id));
+    let automation = id(call!(outcome, resend.automations.create(fields)).map(|made| made.id));
     call!(outcome, resend.automations.list(ListOptions::default()));
     call!(outcome, resend.automations.get(&automation));
     let contact_id_or_email = ContactIdOrEmail::Email(somebody());
@@ -210,8 +210,8 @@ async fn events(resend: &Resend, outcome: &mut Outcome) {
 }
 
 async fn domains_and_keys(resend: &Resend, outcome: &mut Outcome) {
-    let wish = CreateDomainOptions::new(&format!("mail-{}.example.com", unique()));
-    let domain = id(call!(outcome, resend.domains.create(wish)).map(|made| made.id));
+    let fields = CreateDomainOptions::new(&format!("mail-{}.example.com", unique()));
+    let domain = id(call!(outcome, resend.domains.create(fields)).map(|made| made.id));
     call!(outcome, resend.domains.list(ListOptions::default()));
     call!(outcome, resend.domains.get(&domain));
     call!(outcome, resend.domains.update(&domain, DomainChanges::new().with_tls(Tls::Enforced)));
@@ -240,8 +240,8 @@ async fn suppressions(resend: &Resend, outcome: &mut Outcome) {
 
 async fn webhooks(resend: &Resend, outcome: &mut Outcome) {
     let endpoint = format!("{}/healthz", std::env::var("RESEND_BASE_URL").expect("RESEND_BASE_URL is set"));
-    let wish = CreateWebhookOptions::new(endpoint, [ContactEventType::ContactCreated]);
-    let webhook = id(call!(outcome, resend.webhooks.create(wish)).map(|made| made.id));
+    let fields = CreateWebhookOptions::new(endpoint, [ContactEventType::ContactCreated]);
+    let webhook = id(call!(outcome, resend.webhooks.create(fields)).map(|made| made.id));
     call!(outcome, resend.webhooks.list(ListOptions::default()));
     call!(outcome, resend.webhooks.get(&webhook));
     let change = UpdateWebhookOptions::default().with_events([ContactEventType::ContactDeleted]);

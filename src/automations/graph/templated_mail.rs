@@ -8,15 +8,15 @@ use crate::templates::{Rendered, Rendering};
 
 /// A mail to one contact that a template makes, its variables resolved.
 #[derive(Debug, Clone, PartialEq)]
-pub struct TemplateWish {
+pub struct TemplatedMail {
     config: Value,
     to: String,
     /// What the template can look at: the contact, the event, and what the step gives, which goes before.
     pub values: Map<String, Value>,
 }
 
-impl TemplateWish {
-    pub fn new(mut config: Value, contact: &Value, event: Option<&Value>) -> TemplateWish {
+impl TemplatedMail {
+    pub fn new(mut config: Value, contact: &Value, event: Option<&Value>) -> TemplatedMail {
         let mut values = Map::from_iter([
             ("FIRST_NAME".to_owned(), contact["first_name"].clone()),
             ("LAST_NAME".to_owned(), contact["last_name"].clone()),
@@ -28,7 +28,7 @@ impl TemplateWish {
             values.extend(given);
         }
         let to = contact["email"].as_str().unwrap_or_default().to_owned();
-        TemplateWish { config, to, values }
+        TemplatedMail { config, to, values }
     }
 
     /// The id or the alias of the template.

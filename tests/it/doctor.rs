@@ -94,18 +94,9 @@ fn files_that_others_could_read_are_mended_and_an_open_folder_is_told_of() {
     let (found, _) = examine(&settings);
     assert_finding(&found, "store files", "failed", "chmod 600");
     assert_finding(&found, "data folder", "warning", "chmod 700");
-    let started = open_store(folder.path());
-    for told in
-        ["others could read this file; they cannot any more", "others on this machine can look into the data folder"]
-    {
-        assert!(started.err.contains(told), "{told}: {}", started.err);
-    }
-    started.ok();
+    open_store(folder.path()).ok();
     assert_eq!(mode(&folder.path().join("posthorn.db")), 0o600);
     assert_eq!(mode(folder.path()), 0o755, "whose folder it is decides");
-    set_mode(folder.path(), 0o700);
-    let started = open_store(folder.path());
-    assert!(!started.err.contains("others"), "{}", started.err);
 }
 
 #[test]

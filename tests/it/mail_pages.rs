@@ -119,7 +119,7 @@ on_both! {
         assert!(late.status == 422 && late.text().contains("f-scheduled_at-error") && late.text().contains("One\nTwo"), "{}", late.text());
         let mail = leads_to(&Filled::of(&late.text(), "/emails/new").with("scheduled_at", "in 2 hours").send(&app, &cookie).await);
         let one = page(&app, &cookie, &mail).await;
-        assert!(one.contains("b@example.com") && one.contains("It is scheduled for 2 Jan 2026, 05:04:05 UTC."), "{one}");
+        assert!(one.contains("b@example.com") && one.contains("<bdi>It is scheduled for</bdi> <time ") && one.contains(">2 Jan 2026, 05:04:05 UTC</time>."), "{one}");
         let never = Filled::of(&one, "/reschedule").with("scheduled_at", "when it suits").send(&app, &cookie).await;
         let text = never.text();
         assert!(never.status == 422 && text.contains("id=\"f-scheduled_at-error\">") && text.contains("b@example.com"), "{text}");

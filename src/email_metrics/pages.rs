@@ -207,7 +207,7 @@ async fn numbers(member: &Member<Look>, question: &Question, domains: &Domains) 
     let total = breakdown.totals;
     let periods = by_periods(question, breakdown.into_counts());
     let dimension = question.dimensions.iter().copied().find(|dimension| *dimension != Dimension::Period);
-    let grouping = match dimension {
+    let apart = match dimension {
         Some(dimension) => Some(apart(member, question, dimension, (domains, names.as_deref())).await?),
         None => None,
     };

@@ -209,7 +209,7 @@ impl Wanted {
             Some(segment_id) => edge_in_segment(workspace, before, most, segment_id),
             None => edge(workspace, before, most),
         };
-        Ok(member.query(edge).await?)
+        member.query(edge).await
     }
 
     async fn has_older<D: Duty>(&self, member: &Member<D>, edge: ContactId) -> Result<bool, Error> {

@@ -32,7 +32,7 @@ const SENT: &[(&str, &str, Fields, &str)] = &[
     ("/events/new", "/events/new", &[("name", "order.paid")], "event.created"),
     ("/events/$event", "/events/$event/schema", &[("key", "plan")], "event.changed"),
     ("/events/$event/test", "/events/$event/test", &[("email", "ada@b.example")], "event.sent"),
-    ("/events/send?name=order.paid", "/events/send", &[("email", "ada@b.example")], "event.sent"),
+    ("/events/send?name=order.refunded", "/events/send", &[("email", "ada@b.example")], "event.sent"),
     ("/templates/new", "/templates/new", &[("name", "Welcome"), ("html", "<p>Hi</p>")], "template.created"),
     ("/templates/$template/edit", "/templates/$template/edit", &[("name", "Many thanks")], "template.changed"),
     ("/templates/$template/publish", "/templates/$template/publish", &[], "template.published"),

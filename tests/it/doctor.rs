@@ -108,9 +108,9 @@ fn the_doctor_tells_of_a_log_that_is_not_carried_to_the_store() {
     let examined =
         |limit: &str| examine(&["--data-dir", folder.path().to_str().expect("text"), "--sqlite-log-limit", limit]).0;
     // SQLite takes away a log in which it finds nothing, so what is content comes last.
-    assert_finding(&examined("20"), "log", "warning", "the log holds 5 of 20 MiB");
+    assert_finding(&examined("20"), "write-ahead log", "warning", "the log holds 5 of 20 MiB");
     log.set_len(0).expect("a length");
-    assert_finding(&examined("20"), "log", "ok", "");
+    assert_finding(&examined("20"), "write-ahead log", "ok", "");
 }
 
 #[test]

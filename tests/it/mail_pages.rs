@@ -127,7 +127,7 @@ on_both! {
         assert_eq!(again.value("scheduled_at"), "when it suits");
         let moved = again.with("scheduled_at", "in 3 hours").send(&app, &cookie).await;
         let moved = page(&app, &cookie, &leads_to(&moved)).await;
-        assert!(moved.contains("The mail has its new time.") && moved.contains("06:04:05 UTC."), "{moved}");
+        assert!(moved.contains("The mail has its new time.") && moved.contains(">2 Jan 2026, 06:04:05 UTC</time>."), "{moved}");
         let ask = page(&app, &cookie, &format!("{}/cancel", mail.trim_end_matches("?sent"))).await;
         let canceled = leads_to(&Filled::of(&ask, "/cancel").send(&app, &cookie).await);
         assert!(page(&app, &cookie, &canceled).await.contains("The mail will not be sent."));

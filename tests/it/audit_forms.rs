@@ -65,8 +65,18 @@ const SENT: &[(&str, &str, Fields, &str)] = &[
         &[("from", "a@acme.example"), ("subject", "Hello"), ("text", "Hi"), ("to", "ada@b.example")],
         "email.sent",
     ),
-    ("/emails/$email", "/emails/$email/share", &[], "email.shared"),
-    ("/broadcasts/new", "/broadcasts/new", &[("name", "Winter")], "broadcast.created"),
+    (
+        "/broadcasts/new",
+        "/broadcasts/new",
+        &[
+            ("name", "Winter"),
+            ("from", "a@acme.example"),
+            ("subject", "Hi"),
+            ("text", "Hi"),
+            ("segment_id", "$segment"),
+        ],
+        "broadcast.created",
+    ),
     ("/broadcasts/$broadcast/edit", "/broadcasts/$broadcast/edit", &[("name", "Summer")], "broadcast.changed"),
     ("/broadcasts/$broadcast", "/broadcasts/$broadcast/duplicate", &[], "broadcast.duplicated"),
     ("/suppressions", "/suppressions", &[("email", "x@x.example")], "suppression.created"),
@@ -172,6 +182,7 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
 /// Forms of which it is told nothing, and why.
 const UNTOLD: &[(&str, &[&str])] = &[
     ("leads somewhere, and changes nothing", &["/login", "/login/code", "/logout", "/workspace"]),
+    ("makes a link that says all by itself: nothing is kept of it", &["/emails/{id}/share"]),
     ("asks for a letter, and says nothing of who has an account", &["/forgot"]),
     (
         "is about the person alone, who may be in many workspaces",

@@ -117,7 +117,7 @@ fn page(
             (None, false) => None,
         },
         error,
-        email: Field { value: email.to_owned(), error: None },
+        email: Field::of(email.to_owned()),
         password: Field::default(),
     };
     let mut response = web::page(status, &content);

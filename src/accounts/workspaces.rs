@@ -56,7 +56,7 @@ struct WorkspaceRow {
 }
 
 async fn show(member: Member<Look>) -> Response {
-    let new_name = Field { value: member.membership.workspace.name.clone(), error: None };
+    let new_name = Field::of(member.membership.workspace.name.clone());
     page(&member, StatusCode::OK, new_name, Field::default())
 }
 
@@ -102,7 +102,7 @@ async fn create(member: Member<Manage>, form: Form) -> PageResult {
     let name = match room.and_then(|()| read_name(&form.text("name"))) {
         Ok(name) => name,
         Err(error) => {
-            let new_name = Field { value: member.membership.workspace.name.clone(), error: None };
+            let new_name = Field::of(member.membership.workspace.name.clone());
             let name = refused(form.text("name"), error);
             return Ok(page(&member, StatusCode::UNPROCESSABLE_ENTITY, new_name, name));
         }

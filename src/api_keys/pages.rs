@@ -201,7 +201,7 @@ fn rename_purpose(id: ApiKeyId) -> String {
 async fn show_name(member: Member<Manage>, id: Result<PathId<ApiKeyId>, Error>) -> PageResult {
     let PathId(id) = id.map_err(|_| gone())?;
     let key = find(&member, id).await?;
-    let name = Field { value: key.name, error: None };
+    let name = Field::of(key.name);
     Ok(rename_page(&member, StatusCode::OK, id, key.prefix, name))
 }
 

@@ -65,10 +65,6 @@ struct Typed {
     within: Field,
 }
 
-fn field(value: impl Into<String>) -> Field {
-    Field { value: value.into(), error: None }
-}
-
 impl Typed {
     fn of(content: &Content) -> Typed {
         let window = content.timing.send_window.as_ref().and_then(|window| serde_json::to_value(window).ok());
@@ -77,43 +73,43 @@ impl Typed {
         let used = content.template.as_ref();
         let variables = used.filter(|used| !used.variables.is_empty()).map(|used| &used.variables);
         Typed {
-            name: field(&content.name),
-            segment: field(content.segment_id.to_string()),
-            topic: field(content.topic_id.map(|id| id.to_string()).unwrap_or_default()),
-            from: field(&content.sender),
-            subject: field(&content.subject),
-            preview_text: field(content.preview_text.as_deref().unwrap_or_default()),
-            reply_to: field(content.reply_to.join("\n")),
-            html: field(web::in_box(content.html.as_deref().unwrap_or_default())),
-            text: field(web::in_box(content.text.as_deref().unwrap_or_default())),
-            template: field(used.map(|used| used.id.clone()).unwrap_or_default()),
-            variables: field(variables.and_then(|all| serde_json::to_string_pretty(all).ok()).unwrap_or_default()),
-            window_from: field(part("from")),
-            window_until: field(part("until")),
+            name: Field::of(&content.name),
+            segment: Field::of(content.segment_id.to_string()),
+            topic: Field::of(content.topic_id.map(|id| id.to_string()).unwrap_or_default()),
+            from: Field::of(&content.sender),
+            subject: Field::of(&content.subject),
+            preview_text: Field::of(content.preview_text.as_deref().unwrap_or_default()),
+            reply_to: Field::of(content.reply_to.join("\n")),
+            html: Field::of(web::in_box(content.html.as_deref().unwrap_or_default())),
+            text: Field::of(web::in_box(content.text.as_deref().unwrap_or_default())),
+            template: Field::of(used.map(|used| used.id.clone()).unwrap_or_default()),
+            variables: Field::of(variables.and_then(|all| serde_json::to_string_pretty(all).ok()).unwrap_or_default()),
+            window_from: Field::of(part("from")),
+            window_until: Field::of(part("until")),
             window_days: days.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
-            priority: field(content.timing.priority.0.to_string()),
-            within: field(content.timing.send_within_hours.map(|hours| hours.0.to_string()).unwrap_or_default()),
+            priority: Field::of(content.timing.priority.0.to_string()),
+            within: Field::of(content.timing.send_within_hours.map(|hours| hours.0.to_string()).unwrap_or_default()),
         }
     }
 
     fn read(form: &Form) -> Typed {
         Typed {
-            name: field(form.text("name")),
-            segment: field(form.text("segment_id")),
-            topic: field(form.text("topic_id")),
-            from: field(form.text("from")),
-            subject: field(form.text("subject")),
-            preview_text: field(form.text("preview_text")),
-            reply_to: field(form.lines("reply_to")),
-            html: field(form.lines("html")),
-            text: field(form.lines("text")),
-            template: field(form.text("template")),
-            variables: field(form.lines("variables")),
-            window_from: field(form.text("window_from")),
-            window_until: field(form.text("window_until")),
+            name: form.field("name"),
+            segment: form.field("segment_id"),
+            topic: form.field("topic_id"),
+            from: form.field("from"),
+            subject: form.field("subject"),
+            preview_text: form.field("preview_text"),
+            reply_to: Field::of(form.lines("reply_to")),
+            html: Field::of(form.lines("html")),
+            text: Field::of(form.lines("text")),
+            template: form.field("template"),
+            variables: Field::of(form.lines("variables")),
+            window_from: form.field("window_from"),
+            window_until: form.field("window_until"),
             window_days: form.all("day"),
-            priority: field(form.text("priority")),
-            within: field(form.text("send_within_hours")),
+            priority: form.field("priority"),
+            within: form.field("send_within_hours"),
         }
     }
 
@@ -237,7 +233,7 @@ fn refused(mut page: EditPage, refusal: &Error) -> PageResult {
 
 async fn ask_new(member: Member<Manage>) -> PageResult {
     let id = shared_id(member.app.clock.ordered_id::<BroadcastId>());
-    let typed = Typed { priority: field("5"), ..Typed::default() };
+    let typed = Typed { priority: Field::of("5"), ..Typed::default() };
     Ok(web::page(StatusCode::OK, &page(&member, Subject::New(id), typed).await?))
 }
 

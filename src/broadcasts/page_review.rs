@@ -77,7 +77,7 @@ fn testing(id: BroadcastId) -> String {
 
 async fn review(member: Member<Manage>, Shared(broadcasts): Shared<Broadcasts>, id: Id) -> PageResult {
     let (broadcast, version) = draft(&member, id).await?;
-    let to = Field { value: member.session.email.clone(), error: None };
+    let to = Field::of(member.session.email.clone());
     let typed = Typed { scheduled_at: Field::default(), to };
     page(&member, &broadcasts, (&broadcast, version), typed, StatusCode::OK).await
 }
@@ -218,7 +218,7 @@ async fn send(member: Member<Manage>, Shared(broadcasts): Shared<Broadcasts>, id
             let found = draft(&member, Ok(PathId(id))).await?;
             let error = web::field_of(&refusal).filter(|field| field == "scheduled_at");
             let error = error.map(|_| refusal.message().into_owned());
-            let to = Field { value: member.session.email.clone(), error: None };
+            let to = Field::of(member.session.email.clone());
             let typed = Typed { scheduled_at: Field { value: typed, error }, to };
             page(&member, &broadcasts, (&found.0, found.1), typed, refusal.status()).await
         }

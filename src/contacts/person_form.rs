@@ -70,7 +70,7 @@ pub fn filled(contact: &Contact, declared: &[Declared]) -> PersonForm {
             None => form.properties.push(PropertyField {
                 key: key.clone(),
                 kind: kind_of(key, Some(value), declared),
-                field: Field { value: text_of(value), error: None },
+                field: Field::of(text_of(value)),
             }),
         }
     }

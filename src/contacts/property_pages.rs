@@ -83,7 +83,7 @@ async fn page<D: Duty>(member: &Member<D>, status: StatusCode, page: &Page, draf
         PropertyRow {
             address: member.address(&format!("/properties/{}", property.id)),
             kind: property.kind.as_str(),
-            fallback: typed.unwrap_or(Field { value: stored, error: None }),
+            fallback: typed.unwrap_or(Field::of(stored)),
             hidden: member.hidden(&fallback_of(property.id)),
             created: Stamp::ago(property.created_at, now),
             key: property.key,

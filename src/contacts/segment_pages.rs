@@ -188,7 +188,7 @@ async fn one<D: Duty>(
         is_filling: detail.filling,
         editor,
         rename_hidden: member.hidden(&format!("rename segment {id}")),
-        new_name: new_name.unwrap_or_else(|| Field { value: detail.item.name.clone(), error: None }),
+        new_name: new_name.unwrap_or_else(|| Field::of(detail.item.name.clone())),
         name: detail.item.name,
         members: items.into_iter().map(row).collect(),
         newer,

@@ -58,7 +58,7 @@ impl Default for SettingsForm {
             click_tracking: false,
             sending: true,
             receiving: false,
-            tls: field(TlsPolicy::default().as_str()),
+            tls: Field::of(TlsPolicy::default().as_str()),
             tls_options: options(&[
                 ("opportunistic", "Encrypted where the other server can"),
                 ("enforced", "Encrypted with a right certificate, or not sent"),
@@ -75,10 +75,6 @@ impl Default for SettingsForm {
             warm_up: Field::default(),
         }
     }
-}
-
-fn field(value: impl Into<String>) -> Field {
-    Field { value: value.into(), error: None }
 }
 
 fn options(all: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -104,12 +100,12 @@ impl SettingsForm {
             click_tracking: domain.click_tracking,
             sending: domain.sending,
             receiving: domain.receiving,
-            tls: field(&domain.tls),
-            tracking_subdomain: field(domain.tracking_subdomain.as_deref().unwrap_or_default()),
-            transport: field(transport_of(domain)),
+            tls: Field::of(&domain.tls),
+            tracking_subdomain: Field::of(domain.tracking_subdomain.as_deref().unwrap_or_default()),
+            transport: Field::of(transport_of(domain)),
             // What relays are reached with is secret: it can be replaced, and is not shown.
             relays: Field::default(),
-            warm_up: field(warm_up_of(domain)),
+            warm_up: Field::of(warm_up_of(domain)),
             ..SettingsForm::default()
         }
     }
@@ -121,11 +117,11 @@ impl SettingsForm {
             click_tracking: is_ticked("click_tracking"),
             sending: is_ticked("sending"),
             receiving: is_ticked("receiving"),
-            tls: field(form.text("tls")),
-            tracking_subdomain: field(form.text("tracking_subdomain")),
-            transport: field(form.text("transport")),
-            relays: field(form.text("relays")),
-            warm_up: field(form.text("warm_up")),
+            tls: form.field("tls"),
+            tracking_subdomain: form.field("tracking_subdomain"),
+            transport: form.field("transport"),
+            relays: form.field("relays"),
+            warm_up: form.field("warm_up"),
             ..SettingsForm::default()
         }
     }

@@ -93,10 +93,9 @@ struct NewForm {
 
 impl NewForm {
     fn sent(form: &Form) -> NewForm {
-        let field = |name: &str| Field { value: form.text(name), error: None };
         NewForm {
-            name: field("name"),
-            custom_return_path: field("custom_return_path"),
+            name: form.field("name"),
+            custom_return_path: form.field("custom_return_path"),
             settings: SettingsForm::sent(form),
             ..NewForm::default()
         }

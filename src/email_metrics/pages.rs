@@ -70,7 +70,7 @@ struct Asked {
 
 impl Asked {
     fn of(member: &Member<Look>) -> Asked {
-        let field = |name: &str| Field { value: member.asked(name).unwrap_or_default(), error: None };
+        let field = |name: &str| Field::of(member.asked(name).unwrap_or_default());
         Asked {
             start_date: field("start_date"),
             end_date: field("end_date"),

@@ -10,7 +10,7 @@ use super::draft::{self, Draft};
 use super::queue::{self, MailForm};
 use super::send::{StoredFile, allowed, attach, forget_refused};
 use super::templated::{TemplateTest, filled, test_mail};
-use super::typed::{TypedMail, addresses, field, lines, pairs, some};
+use super::typed::{TypedMail, addresses, lines, pairs, some};
 use super::{Emails, NewEmail, Origin, contents};
 use crate::accounts::{Accepted, Manage, Member};
 use crate::app::App;
@@ -79,11 +79,11 @@ impl SendPage {
     fn of(member: &Member<Manage>, id: EmailId, form: &Form) -> SendPage {
         SendPage {
             typed: TypedMail::of(form),
-            template: field(form.text("template")),
-            variables: field(form.lines("variables")),
-            topic_id: field(form.text("topic_id")),
-            tags: field(form.lines("tags")),
-            paths: field(form.lines("paths")),
+            template: form.field("template"),
+            variables: Field::of(form.lines("variables")),
+            topic_id: form.field("topic_id"),
+            tags: Field::of(form.lines("tags")),
+            paths: Field::of(form.lines("paths")),
             ..SendPage::empty(member, id)
         }
     }
@@ -175,7 +175,7 @@ pub async fn ask(member: Member<Manage>) -> PageResult {
     let page = SendPage::empty(&member, member.app.clock.ordered_id());
     let code = Some(code(&member.app, &member.session.email));
     let topics = topics_of(&member).await?;
-    let typed = TypedMail { to: field(&member.session.email), ..TypedMail::default() };
+    let typed = TypedMail { to: Field::of(&member.session.email), ..TypedMail::default() };
     Ok(web::page(StatusCode::OK, &SendPage { typed, topics, code, ..page }))
 }
 
@@ -293,7 +293,7 @@ async fn outline(
 pub async fn ask_test(member: Member<Manage>, id: Result<PathId<TemplateId>, Error>) -> PageResult {
     let (id, name) = outline(&member, id).await?;
     let page = SendPage::empty(&member, member.app.clock.ordered_id()).for_test(&member, id, &name);
-    let typed = TypedMail { to: field(&member.session.email), ..TypedMail::default() };
+    let typed = TypedMail { to: Field::of(&member.session.email), ..TypedMail::default() };
     Ok(web::page(StatusCode::OK, &SendPage { typed, ..page }))
 }
 

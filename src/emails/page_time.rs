@@ -11,7 +11,7 @@ use super::{Emails, State};
 use crate::accounts::{Manage, Member};
 use crate::error::Error;
 use crate::id::EmailId;
-use crate::web::{self, ConfirmPage, Field, Form, PageResult, PathId};
+use crate::web::{self, ConfirmPage, Form, PageResult, PathId};
 
 type Id = Result<PathId<EmailId>, Error>;
 
@@ -27,7 +27,7 @@ pub fn is_open(state: State) -> bool {
 pub async fn reschedule(member: Member<Manage>, Shared(emails): Shared<Emails>, id: Id, form: Form) -> PageResult {
     let id = find(&member, id.map(|PathId(id)| id)).await?.summary.id;
     let accepted = member.accept(&purpose("reschedule", id), &form)?;
-    let mut typed = Field { value: form.text("scheduled_at"), error: None };
+    let mut typed = form.field("scheduled_at");
     match move_to(&emails, &accepted, id, typed.value.trim()).await {
         Ok(()) => Ok(member.see_other(&format!("/emails/{id}?rescheduled"))),
         Err(refusal) => match web::beside_field(&refusal, [("scheduled_at", &mut typed)]) {

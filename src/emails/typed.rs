@@ -21,24 +21,19 @@ pub struct TypedMail {
     pub headers: Field,
 }
 
-/// A field that holds something.
-pub fn field(value: impl Into<String>) -> Field {
-    Field { value: value.into(), error: None }
-}
-
 impl TypedMail {
     pub fn of(form: &Form) -> TypedMail {
         TypedMail {
-            from: field(form.text("from")),
-            to: field(form.lines("to")),
-            cc: field(form.lines("cc")),
-            bcc: field(form.lines("bcc")),
-            reply_to: field(form.lines("reply_to")),
-            subject: field(form.text("subject")),
-            html: field(form.lines("html")),
-            text: field(form.lines("text")),
-            scheduled_at: field(form.text("scheduled_at")),
-            headers: field(form.lines("headers")),
+            from: form.field("from"),
+            to: Field::of(form.lines("to")),
+            cc: Field::of(form.lines("cc")),
+            bcc: Field::of(form.lines("bcc")),
+            reply_to: Field::of(form.lines("reply_to")),
+            subject: form.field("subject"),
+            html: Field::of(form.lines("html")),
+            text: Field::of(form.lines("text")),
+            scheduled_at: form.field("scheduled_at"),
+            headers: Field::of(form.lines("headers")),
         }
     }
 

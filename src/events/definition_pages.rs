@@ -55,7 +55,7 @@ fn row(key: &str, chosen: &str) -> KeyRow {
 impl SchemaFields {
     fn new(pairs: &[(String, String)], json: String) -> SchemaFields {
         let rows = pairs.iter().map(|(key, kind)| row(key, kind)).chain((0..BLANK).map(|_| row("", "string")));
-        SchemaFields { rows: rows.collect(), json: Field { value: json, error: None }, error: None }
+        SchemaFields { rows: rows.collect(), json: Field::of(json), error: None }
     }
 
     /// Of a schema as the store keeps it.
@@ -113,7 +113,7 @@ struct NewPage {
 const DEFINE: &str = "create event";
 
 async fn ask_new(member: Member<Manage>) -> PageResult {
-    let name = Field { value: member.asked("name").unwrap_or_default(), error: None };
+    let name = Field::of(member.asked("name").unwrap_or_default());
     let id = member.app.clock.ordered_id();
     Ok(new_page(&member, StatusCode::OK, id, name, SchemaFields::of(None)))
 }
@@ -133,7 +133,7 @@ fn new_page(member: &Member<Manage>, status: StatusCode, id: EventId, name: Fiel
 
 async fn create(member: Member<Manage>, form: Form) -> PageResult {
     let (id, accepted): (EventId, _) = member.accept_making(DEFINE, &form)?;
-    let mut field = Field { value: form.text("name"), error: None };
+    let mut field = form.field("name");
     let name = EventName::try_from(field.value.clone());
     let schema = SchemaFields::read(&form);
     let (name, schema) = match (name, schema) {

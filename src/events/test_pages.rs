@@ -120,7 +120,7 @@ fn values(schema: Option<&str>, typed: impl Fn(&str) -> Option<String>) -> Vec<V
             Value::String(text) => text,
             other => other.to_string(),
         };
-        let typed = Field { value: typed(&name).unwrap_or_else(sample), error: None };
+        let typed = Field::of(typed(&name).unwrap_or_else(sample));
         ValueField { typed, name, key, kind, hint }
     };
     known.enumerate().map(field).collect()
@@ -137,13 +137,13 @@ async fn ask_for_name(member: Member<Manage>) -> PageResult {
     let defined: Option<Stored> = member.query(store::by_name(member.workspace_id(), &name)).await?;
     match defined {
         Some(stored) => Ok(member.see_other(&format!("/events/{}/test", stored.id))),
-        None => offer(&member, Subject::Named(Field { value: name, error: None })).await,
+        None => offer(&member, Subject::Named(Field::of(name))).await,
     }
 }
 
 async fn offer(member: &Member<Manage>, subject: Subject) -> PageResult {
     let id = member.app.clock.ordered_id();
-    let email = Field { value: member.asked("email").unwrap_or_else(|| member.session.email.clone()), error: None };
+    let email = Field::of(member.asked("email").unwrap_or_else(|| member.session.email.clone()));
     let values = values(subject.schema(), |_| None);
     test_page(member, StatusCode::OK, (id, subject), Typed { email, values, more: Field::default() }, None).await
 }
@@ -189,16 +189,16 @@ async fn send(
 }
 
 async fn send_named(State(events): State<Events>, member: Member<Manage>, form: Form) -> PageResult {
-    let name = Field { value: form.text("name"), error: None };
+    let name = form.field("name");
     send_typed(&events, &member, &form, Subject::Named(name)).await
 }
 
 async fn send_typed(events: &Events, member: &Member<Manage>, form: &Form, mut subject: Subject) -> PageResult {
     let (id, accepted) = member.accept_making(&subject.purpose(), form)?;
     let mut typed = Typed {
-        email: Field { value: form.text("email"), error: None },
+        email: form.field("email"),
         values: values(subject.schema(), |name| Some(form.text(name))),
-        more: Field { value: form.text("more"), error: None },
+        more: form.field("more"),
     };
     for one in &mut typed.values {
         one.typed.error = one.flaw();

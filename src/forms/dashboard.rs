@@ -99,7 +99,7 @@ struct Typed {
 
 impl Typed {
     fn of(form: &Form) -> Typed {
-        let field = |value: Option<String>| Field { value: value.unwrap_or_default(), error: None };
+        let field = |value: Option<String>| Field::of(value.unwrap_or_default());
         Typed {
             name: field(Some(form.name.clone())),
             from: field(Some(form.from.clone())),
@@ -115,14 +115,13 @@ impl Typed {
     }
 
     fn sent(form: &web::Form) -> Typed {
-        let field = |name: &str| Field { value: form.text(name), error: None };
         Typed {
-            name: field("name"),
-            from: field("from"),
-            heading: field("heading"),
-            text: Field { value: form.lines("text"), error: None },
-            redirect_url: field("redirect_url"),
-            segment_id: field("segment_id"),
+            name: form.field("name"),
+            from: form.field("from"),
+            heading: form.field("heading"),
+            text: Field::of(form.lines("text")),
+            redirect_url: form.field("redirect_url"),
+            segment_id: form.field("segment_id"),
             topics: form.all("topics"),
             topics_field: Field::default(),
             is_enabled: form.text("enabled") == "on",

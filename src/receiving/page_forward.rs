@@ -67,7 +67,7 @@ pub async fn ask(member: Member<Manage>, id: Id) -> PageResult {
     email.size.ok_or_else(gone)?;
     let from = email.envelope.received_for.first().cloned().unwrap_or_default();
     let sent_as = member.app.clock.ordered_id();
-    let typed = TypedMail { from: Field { value: from, error: None }, ..TypedMail::default() };
+    let typed = TypedMail { from: Field::of(from), ..TypedMail::default() };
     Ok(web::page(StatusCode::OK, &ForwardPage::of(&member, &email, sent_as, typed)))
 }
 

@@ -136,10 +136,9 @@ fn purpose(id: ReceivedEmailId) -> String {
 
 async fn read(member: Member<Look>, id: Id) -> PageResult {
     let email = found(&member, id).await?;
-    let field = |value| Field { value, error: None };
     let typed = TypedMail {
-        from: field(email.summary.envelope.received_for.first().cloned().unwrap_or_default()),
-        to: field(answering::answers_to(&email.summary).join("\n")),
+        from: Field::of(email.summary.envelope.received_for.first().cloned().unwrap_or_default()),
+        to: Field::of(answering::answers_to(&email.summary).join("\n")),
         ..TypedMail::default()
     };
     let answer = answer_form(&member, email.summary.id, member.app.clock.ordered_id(), typed);

@@ -34,8 +34,7 @@ struct BrandingPage {
 
 async fn show(member: Member<Look>) -> PageResult {
     let Branding { name, color, .. } = branding::find(&member).await?;
-    let field = |value: String| Field { value, error: None };
-    Ok(page(&member, StatusCode::OK, field(name), field(color.unwrap_or_default())))
+    Ok(page(&member, StatusCode::OK, Field::of(name), Field::of(color.unwrap_or_default())))
 }
 
 fn page<D: Duty>(member: &Member<D>, status: StatusCode, name: Field, color: Field) -> Response {

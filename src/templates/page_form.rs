@@ -68,10 +68,6 @@ impl VariableRow {
     }
 }
 
-fn field(value: impl Into<String>) -> Field {
-    Field { value: value.into(), error: None }
-}
-
 impl Typed {
     /// With room for more variables.
     pub fn with_room(mut self) -> Typed {
@@ -84,13 +80,13 @@ impl Typed {
     pub fn of(template: &Stored) -> Typed {
         let Contents { subject, from, reply_to, html, text, variables } = &template.contents;
         Typed {
-            name: field(&template.name),
-            alias: field(template.alias.as_deref().unwrap_or_default()),
-            from: field(from.as_deref().unwrap_or_default()),
-            subject: field(subject.as_deref().unwrap_or_default()),
-            reply_to: field(reply_to.join("\n")),
-            html: field(web::in_box(html)),
-            text: field(web::in_box(text.as_deref().unwrap_or_default())),
+            name: Field::of(&template.name),
+            alias: Field::of(template.alias.as_deref().unwrap_or_default()),
+            from: Field::of(from.as_deref().unwrap_or_default()),
+            subject: Field::of(subject.as_deref().unwrap_or_default()),
+            reply_to: Field::of(reply_to.join("\n")),
+            html: Field::of(web::in_box(html)),
+            text: Field::of(web::in_box(text.as_deref().unwrap_or_default())),
             variables: variables.0.iter().map(VariableRow::of).collect(),
             variables_error: None,
         }
@@ -101,13 +97,13 @@ impl Typed {
         let rows = keys.into_iter().zip(kinds).zip(fallbacks);
         let variables = rows.map(|((key, kind), fallback)| VariableRow { key, kind, fallback });
         Typed {
-            name: field(form.text("name")),
-            alias: field(form.text("alias")),
-            from: field(form.text("from")),
-            subject: field(form.text("subject")),
-            reply_to: field(form.lines("reply_to")),
-            html: field(form.lines("html")),
-            text: field(form.lines("text")),
+            name: form.field("name"),
+            alias: form.field("alias"),
+            from: form.field("from"),
+            subject: form.field("subject"),
+            reply_to: Field::of(form.lines("reply_to")),
+            html: Field::of(form.lines("html")),
+            text: Field::of(form.lines("text")),
             variables: variables.filter(|row| !row.is_empty()).collect(),
             variables_error: None,
         }

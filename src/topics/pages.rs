@@ -77,10 +77,9 @@ struct TopicForm {
 
 impl TopicForm {
     fn sent(form: &Form) -> TopicForm {
-        let field = |name: &str| Field { value: form.text(name), error: None };
         TopicForm {
-            name: field("name"),
-            description: field("description"),
+            name: form.field("name"),
+            description: form.field("description"),
             opts_in: form.text("default_subscription") == "opt_in",
             is_public: form.text("visibility") == "public",
             problem: None,
@@ -89,8 +88,8 @@ impl TopicForm {
 
     fn of(topic: &Item) -> TopicForm {
         TopicForm {
-            name: Field { value: topic.name.clone(), error: None },
-            description: Field { value: topic.description.clone().unwrap_or_default(), error: None },
+            name: Field::of(topic.name.clone()),
+            description: Field::of(topic.description.clone().unwrap_or_default()),
             opts_in: topic.default_subscription == "opt_in",
             is_public: topic.visibility == "public",
             problem: None,

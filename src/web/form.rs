@@ -147,6 +147,11 @@ where
 }
 
 impl Form {
+    /// A field as it was typed.
+    pub fn field(&self, name: &str) -> Field {
+        Field::of(self.text(name))
+    }
+
     /// What was typed into a field; empty when it is missing.
     pub fn text(&self, name: &str) -> String {
         match &self.0 {

@@ -131,6 +131,13 @@ pub struct Field {
     pub error: Option<String>,
 }
 
+impl Field {
+    /// What holds something that nobody has refused.
+    pub fn of(value: impl Into<String>) -> Field {
+        Field { value: value.into(), error: None }
+    }
+}
+
 #[derive(Clone)]
 pub struct Link {
     pub href: String,

@@ -187,7 +187,7 @@ impl EditPage {
             action: member.address("/webhooks/new"),
             hidden: member.hidden_making(CREATE, id),
             problem: None,
-            endpoint: Field { value: endpoint, error: None },
+            endpoint: Field::of(endpoint),
             groups: groups(events),
             events_error: None,
             button: "Create webhook",

@@ -41,8 +41,7 @@ struct Fields {
 impl Fields {
     /// As they were typed.
     fn of(form: &Form) -> Fields {
-        let field = |name| Field { value: form.text(name), error: None };
-        Fields { timezone: field("timezone"), mails: field("mails"), hours: field("hours") }
+        Fields { timezone: form.field("timezone"), mails: form.field("mails"), hours: form.field("hours") }
     }
 
     /// What they ask for; `None` where something is wrong, which is then said beside it.
@@ -67,11 +66,10 @@ async fn show(member: Member<Look>) -> PageResult {
     let gone = || Error::not_found("There is no such workspace any more.");
     let rows = member.read(store::by_id(member.workspace_id())).await?;
     let Workspace { timezone, bulk_cap, .. } = Workspace::read(rows.first().ok_or_else(gone)?)?;
-    let field = |value: String| Field { value, error: None };
     let fields = Fields {
-        timezone: field(timezone.name().to_owned()),
-        mails: field(bulk_cap.map_or(0, |cap| cap.mails).to_string()),
-        hours: field(bulk_cap.map_or(24, |cap| cap.hours).to_string()),
+        timezone: Field::of(timezone.name().to_owned()),
+        mails: Field::of(bulk_cap.map_or(0, |cap| cap.mails).to_string()),
+        hours: Field::of(bulk_cap.map_or(24, |cap| cap.hours).to_string()),
     };
     Ok(settings_page(&member, StatusCode::OK, fields))
 }

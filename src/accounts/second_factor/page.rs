@@ -159,7 +159,7 @@ async fn confirm(State(app): State<Accounts>, member: Member<Look>, form: Form) 
         return wrong(&app, &member, Draft { code: wrong_code(), password, ..Draft::default() }).await;
     };
     if !proved {
-        let code = Field { value: typed, error: None };
+        let code = Field::of(typed);
         return wrong(&app, &member, Draft { code, password, ..Draft::default() }).await;
     }
     let entry = member.entry("second_factor.added", Some(user_id.uuid()), "");

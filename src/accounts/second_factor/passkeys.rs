@@ -170,7 +170,7 @@ async fn add(State(app): State<Accounts>, member: Member<Look>, form: Form) -> P
     let user_id = member.session.user_id;
     member.check_form(ADD, &form)?;
     let name = form.text("name").trim().to_owned();
-    let mut draft = Draft { passkey_name: Field { value: name.clone(), error: None }, ..Draft::default() };
+    let mut draft = Draft { passkey_name: Field::of(name.clone()), ..Draft::default() };
     if name.is_empty() || name.chars().count() > LONGEST_NAME || name.contains('\0') {
         draft.passkey_name.error = Some(format!("Give it a name of at most {LONGEST_NAME} characters."));
         return wrong(&app, &member, draft).await;

@@ -35,7 +35,7 @@ const MAKE: &str = "create automation";
 
 async fn show(member: Member<Manage>) -> PageResult {
     let id = member.app.clock.ordered_id();
-    let from = Field { value: member.session.email.clone(), error: None };
+    let from = Field::of(member.session.email.clone());
     let start = member.asked("start").unwrap_or_else(|| "empty".into());
     Ok(new_page(&member, StatusCode::OK, id, (start, from)))
 }
@@ -55,7 +55,7 @@ fn new_page(member: &Member<Manage>, status: StatusCode, id: AutomationId, (star
 
 async fn create(member: Member<Manage>, form: Form) -> PageResult {
     let (id, accepted): (AutomationId, _) = member.accept_making(MAKE, &form)?;
-    let (start, mut from) = (form.text("start"), Field { value: form.text("from"), error: None });
+    let (start, mut from) = (form.text("start"), form.field("from"));
     from.error = from.value.parse::<Mailbox>().err().map(|flaw| format!("The address {flaw}."));
     let Some(chosen) = ReadyMade::named(&start).filter(|_| from.error.is_none()) else {
         return Ok(new_page(&member, StatusCode::UNPROCESSABLE_ENTITY, id, (start, from)));

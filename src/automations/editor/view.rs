@@ -52,23 +52,21 @@ pub struct SettingsFields {
 
 impl SettingsFields {
     pub fn of(contents: &Contents) -> SettingsFields {
-        let field = |value: &str| Field { value: value.to_owned(), error: None };
         SettingsFields {
-            name: field(&contents.name),
+            name: Field::of(&contents.name),
             re_entry: contents.re_entry.clone(),
             re_entries: choices(&RE_ENTRIES, &contents.re_entry),
-            exit_on: field(contents.exit_on.as_deref().unwrap_or_default()),
+            exit_on: Field::of(contents.exit_on.as_deref().unwrap_or_default()),
             window: WindowFields::of_window(contents.send_window.as_ref()),
         }
     }
 
     pub fn of_form(form: &Form) -> SettingsFields {
-        let field = |name| Field { value: form.text(name), error: None };
         SettingsFields {
-            name: field("name"),
+            name: form.field("name"),
             re_entry: form.text("re_entry"),
             re_entries: choices(&RE_ENTRIES, &form.text("re_entry")),
-            exit_on: field("exit_on"),
+            exit_on: form.field("exit_on"),
             window: WindowFields::of(&Typed::of_form(form), None),
         }
     }

@@ -53,8 +53,11 @@ pub(super) fn write(
         }
         let began = Instant::now();
         let committed = commit_group(&mut writer, &mut group, &mut jobs);
-        next = if writer.shared < MANY { began } else { began + DISTANCE };
-        if let Err(error) = committed.and_then(|()| checkpointer.committed(writer.connection)) {
+        next = match committed {
+            Ok(shared) if shared >= MANY => began + DISTANCE,
+            _ => began,
+        };
+        if let Err(error) = committed.and_then(|_| checkpointer.committed(writer.connection)) {
             let (is_newer, disk_failed) = (is_newer(&error), checkpointer.disk_failed(&error));
             if !writer.connection.is_autocommit() {
                 let _ = writer.connection.execute_batch("ROLLBACK");
@@ -112,13 +115,11 @@ pub(super) struct WriteConnection<'c> {
     prepared: HashMap<(*const u8, usize), (Statement<'c>, Order)>,
     flusher: Flusher,
     runtime: Handle,
-    /// How many batches shared the last commit.
-    shared: usize,
 }
 
 impl<'c> WriteConnection<'c> {
     pub(super) fn new(connection: &'c Connection, flusher: Flusher, runtime: Handle) -> WriteConnection<'c> {
-        WriteConnection { connection, prepared: HashMap::new(), flusher, runtime, shared: 0 }
+        WriteConnection { connection, prepared: HashMap::new(), flusher, runtime }
     }
 
     pub(super) fn run(&mut self, sql: &'static str, params: &[impl Borrow<Value>]) -> rusqlite::Result<Effect> {
@@ -139,8 +140,8 @@ impl<'c> WriteConnection<'c> {
 }
 
 /// Commits a group and has its jobs answered. While the group before it is being
-/// flushed, whoever comes may join. On `Err` nothing was committed and nobody was
-/// answered.
+/// flushed, whoever comes may join. Tells how many shared the commit. On `Err` nothing
+/// was committed and nobody was answered.
 ///
 /// A savepoint around every batch would make SQLite keep a copy of each page
 /// that the batch changes. So the group is first run without; only where a
@@ -150,7 +151,7 @@ fn commit_group(
     writer: &mut WriteConnection<'_>,
     group: &mut Vec<Job>,
     jobs: &mut mpsc::Receiver<Job>,
-) -> rusqlite::Result<()> {
+) -> rusqlite::Result<usize> {
     begin(writer, group)?;
     let mut results: Vec<Committed> = Vec::with_capacity(group.len());
     let mut verdicts = Verdicts::default();
@@ -203,7 +204,7 @@ fn commit_group(
     }
     writer.flusher.announce();
     let committed = writer.execute("COMMIT");
-    writer.shared = group.len();
+    let shared = group.len();
     let settled = if committed.is_ok() {
         verdicts.learnt.keep();
         group.drain(..).zip(results).collect()
@@ -211,7 +212,7 @@ fn commit_group(
         Vec::new()
     };
     writer.flusher.flush(settled);
-    committed
+    committed.map(|()| shared)
 }
 
 /// Takes the write lock, for which there may be a wait as long as another process

@@ -144,10 +144,9 @@ fn row<D: Duty>(member: &Member<D>, client: Client) -> ClientRow {
 
 async fn register(member: Member<Manage>, form: Form) -> PageResult {
     let (id, accepted): (Uuid, _) = member.accept_making(REGISTER, &form)?;
-    let field = |name: &str| Field { value: form.text(name), error: None };
     let mut draft = Draft {
-        name: field("name"),
-        redirect_uris: field("redirect_uris"),
+        name: form.field("name"),
+        redirect_uris: form.field("redirect_uris"),
         keeps_secret: !form.text("keeps_secret").is_empty(),
         sending_only: form.text("scope") == "emails:send",
     };

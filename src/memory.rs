@@ -1,9 +1,54 @@
-//! What is made once takes its memory once.
+//! What is made once takes its memory once, and what is remembered no more than it may.
 
 use std::ffi::c_long;
+use std::hash::Hash;
 use std::panic::resume_unwind;
 use std::sync::{Arc, LazyLock};
 use std::thread;
+
+use quick_cache::sync::{Cache, DefaultLifecycle};
+use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
+
+/// What knows about how many bytes it holds.
+pub trait Held {
+    fn held(&self) -> u64;
+}
+
+/// What a value takes in a [`WeighedCache`].
+#[derive(Clone)]
+pub struct Weight;
+
+impl<K, V: Held> Weighter<K, Arc<V>> for Weight {
+    fn weight(&self, _: &K, value: &Arc<V>) -> u64 {
+        const ENTRY: u64 = 256;
+        value.held() + ENTRY
+    }
+}
+
+/// Remembers values of which some are large.
+pub type WeighedCache<K, V> = Cache<K, Arc<V>, Weight>;
+
+/// How much a [`WeighedCache`] may hold.
+pub struct Room {
+    /// About how many values.
+    pub values: usize,
+    /// How many bytes, of all and of the largest.
+    pub bytes: u64,
+    pub largest: u64,
+}
+
+pub fn weighed_cache<K: Eq + Hash, V: Held>(room: &Room) -> WeighedCache<K, V> {
+    // Each part has its own share of the room, which must not be too small for the largest.
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let parts = usize::try_from(room.bytes / room.largest).unwrap_or(1).clamp(1, 4 * cores);
+    let parts = if parts.is_power_of_two() { parts } else { parts.next_power_of_two() / 2 };
+    let mut options = OptionsBuilder::new();
+    options.shards(parts).estimated_items_capacity(room.values).weight_capacity(room.bytes);
+    match options.build() {
+        Ok(options) => Cache::with_options(options, Weight, DefaultHashBuilder::default(), DefaultLifecycle::default()),
+        Err(_) => Cache::with_weighter(room.values, room.bytes, Weight),
+    }
+}
 
 /// Something that is made when it is first asked for, because making it takes time and memory, as descriptions do.
 /// Clones share it.
@@ -66,6 +111,21 @@ fn give_back() {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl Held for u64 {
+        fn held(&self) -> u64 {
+            *self
+        }
+    }
+
+    #[test]
+    fn a_weighed_cache_keeps_the_largest_and_no_more_than_it_has_room_for() {
+        let cache: WeighedCache<u32, u64> = weighed_cache(&Room { values: 1_000, bytes: 32 << 20, largest: 8 << 20 });
+        cache.insert(0, Arc::new(6 << 20));
+        assert!(cache.get(&0).is_some(), "there is room for it");
+        (1..1_000).for_each(|key| cache.insert(key, Arc::new(1 << 20)));
+        assert!(cache.len() > 8 && cache.weight() <= 32 << 20, "{} values, {} bytes", cache.len(), cache.weight());
+    }
 
     #[test]
     #[expect(unsafe_code, reason = "the allocator is written in C")]

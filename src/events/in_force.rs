@@ -3,12 +3,14 @@
 
 use std::sync::Arc;
 
-use quick_cache::sync::Cache;
-
 use super::payload::Types;
 use super::store::{self, Stored};
 use crate::db::{Db, DbError, Stmt};
 use crate::id::WorkspaceId;
+use crate::memory::{Held, Room, WeighedCache, weighed_cache};
+
+/// How many names are remembered, with their types.
+const KEPT: Room = Room { values: 10_000, bytes: 16 << 20, largest: 256 << 10 };
 
 /// What is known of a name.
 pub struct InForce {
@@ -25,13 +27,19 @@ impl InForce {
     }
 }
 
+impl Held for InForce {
+    fn held(&self) -> u64 {
+        self.types.held()
+    }
+}
+
 pub struct Definitions {
-    known: Cache<(WorkspaceId, String), Arc<InForce>>,
+    known: WeighedCache<(WorkspaceId, String), InForce>,
 }
 
 impl Default for Definitions {
     fn default() -> Definitions {
-        Definitions { known: Cache::new(10_000) }
+        Definitions { known: weighed_cache(&KEPT) }
     }
 }
 

@@ -11,6 +11,7 @@ use serde_json::{Map, Number, Value};
 
 use crate::clock::rfc3339;
 use crate::error::Error;
+use crate::memory::Held;
 use crate::text::{kind, shown, words};
 
 words! {
@@ -97,6 +98,12 @@ fn date(text: &str) -> Option<i64> {
 /// The types of a schema, read once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Types(HashMap<String, Type>);
+
+impl Held for Types {
+    fn held(&self) -> u64 {
+        self.0.keys().map(|key| 2 * (key.len() + size_of::<(String, Type)>()) as u64).sum()
+    }
+}
 
 impl Types {
     /// Reads a schema as the store keeps it.

@@ -146,7 +146,7 @@ fn resolve_into(value: &Value, values: &Values<'_>, used: &mut usize) -> Result<
 }
 
 /// About how many bytes a value takes, counted until they are more than `most`.
-fn size(value: &Value, most: usize) -> usize {
+pub fn size(value: &Value, most: usize) -> usize {
     let add = |sum: usize, more: usize| Some(sum + more).filter(|sum| *sum <= most).ok_or(sum + more);
     let counted = match value {
         Value::String(text) => Ok(text.len() + 2),

@@ -12,7 +12,7 @@ use crate::text::{kind, shown, words};
 pub const DEEPEST: usize = 8;
 pub const MOST: usize = 100;
 
-/// How much of what was compared in one step a run's history keeps.
+/// How much of what was compared in one step a run's history keeps at most.
 const KEPT: usize = 8 << 10;
 
 /// A rule, or several joined.
@@ -171,10 +171,11 @@ impl Rule {
         Ok(Rule::Leaf { field, operator, value })
     }
 
-    /// Whether the rule is met, and the comparisons that were made on the way. A
-    /// field that is not there meets no rule. `Err` where that costs too much.
-    pub fn judge(&self, values: &Values<'_>) -> Result<(bool, Findings), String> {
-        let mut findings = Findings::default();
+    /// Whether the rule is met, and the comparisons that were made on the way, if the
+    /// history has so many bytes of room. A field that is not there meets no rule. `Err`
+    /// where that costs too much.
+    pub fn judge(&self, values: &Values<'_>, room: usize) -> Result<(bool, Findings), String> {
+        let mut findings = Findings { room: room.min(KEPT), ..Findings::default() };
         let met = self.judge_into(values, Some(&mut findings))?;
         Ok((met, findings))
     }
@@ -194,7 +195,7 @@ impl Rule {
                 let found = field.find(values);
                 let met = found.is_some_and(|found| operator.holds(found, value, values.budget));
                 if let Some(findings) = findings {
-                    findings.note(field, *operator, value, found, met);
+                    values.budget.spend(findings.note(field, *operator, value, found, met));
                 }
                 return Ok(met);
             }
@@ -216,21 +217,25 @@ impl Rule {
 #[derive(Debug, Default, PartialEq)]
 pub struct Findings {
     pub evidence: Vec<Evidence>,
-    bytes: usize,
+    /// How many bytes more are kept.
+    room: usize,
     pub left_out: usize,
 }
 
 impl Findings {
-    fn note(&mut self, field: &Path, operator: Operator, value: &Value, found: Option<&Value>, met: bool) {
-        if self.bytes > KEPT {
+    /// Tells how many bytes that came to.
+    fn note(&mut self, field: &Path, operator: Operator, value: &Value, found: Option<&Value>, met: bool) -> usize {
+        if self.room == 0 {
             self.left_out += 1;
-            return;
+            return 0;
         }
         let (value, found) = (excerpt(value), found.map(excerpt));
         let length = |value: &Value| value.as_str().map_or(16, str::len);
-        self.bytes += field.as_str().len() + length(&value) + found.as_ref().map_or(0, length);
+        let taken = field.as_str().len() + length(&value) + found.as_ref().map_or(0, length);
+        self.room = self.room.saturating_sub(taken);
         let field = field.as_str().to_owned();
         self.evidence.push(Evidence { field, operator: operator.as_str(), value, found, met });
+        size_of::<Evidence>() + taken
     }
 }
 
@@ -257,7 +262,7 @@ mod tests {
     fn judged(rule: &Rule, event: &Value) -> (bool, Vec<Evidence>) {
         let (waited, budget) = (Map::new(), Budget::default());
         let values = Values { event, contact: &Value::Null, waited: &waited, budget: &budget };
-        let (met, findings) = rule.judge(&values).expect("a rule that costs little");
+        let (met, findings) = rule.judge(&values, usize::MAX).expect("a rule that costs little");
         assert_eq!(rule.is_met(&values), Ok(met));
         (met, findings.evidence)
     }
@@ -368,7 +373,7 @@ mod tests {
         let tree = Rule::parse(&json!({"type": "or", "rules": vec![leaf; 99]}), true).expect("a tree");
         let (event, waited, budget) = (json!({}), Map::new(), Budget::default());
         let values = Values { event: &event, contact: &Value::Null, waited: &waited, budget: &budget };
-        let (_, findings) = tree.judge(&values).expect("judged");
+        let (_, findings) = tree.judge(&values, usize::MAX).expect("judged");
         assert_eq!((findings.evidence.len(), findings.left_out), (5, 94));
     }
 
@@ -398,7 +403,7 @@ mod tests {
         fn no_json_makes_rules_panic(rule in any_json(), event in any_json()) {
             if let Ok(rule) = Rule::parse(&rule, false) {
                 let budget = Budget::default();
-                let _ = rule.judge(&Values { event: &event, contact: &event, waited: &Map::new(), budget: &budget });
+                let _ = rule.judge(&Values { event: &event, contact: &event, waited: &Map::new(), budget: &budget }, 1000);
             }
         }
     }

@@ -21,7 +21,6 @@ mod work;
 
 use std::sync::Arc;
 
-use quick_cache::sync::Cache;
 use serde_json::{Map, Value};
 
 pub use diff::line_diff;
@@ -35,6 +34,7 @@ use crate::app::{App, holds_app};
 use crate::db::{Db, DbError, Sql};
 use crate::error::Error;
 use crate::id::{TemplateId, TemplateVersionId, WorkspaceId};
+use crate::memory::{Room, WeighedCache, weighed_cache};
 use crate::text::shown;
 use store::{Key, Published, Version};
 use variable::Misfit;
@@ -42,13 +42,13 @@ use variable::Misfit;
 pub const STATEMENTS: &[&[Sql]] = &[store::ALL];
 
 /// How many versions are kept as they were read.
-const KEPT: usize = 1_000;
+const KEPT: Room = Room { values: 1_000, bytes: 32 << 20, largest: 8 << 20 };
 
 /// What templates need: those that were read. Clones share it.
 #[derive(Clone)]
 pub struct Templates {
     app: App,
-    read: Arc<Cache<TemplateVersionId, Arc<Rendering>>>,
+    read: Arc<WeighedCache<TemplateVersionId, Rendering>>,
 }
 
 holds_app!(Templates { app: App });
@@ -132,7 +132,7 @@ async fn published_version(
 
 impl Templates {
     pub fn new(app: App) -> Templates {
-        Templates { app, read: Arc::new(Cache::new(KEPT)) }
+        Templates { app, read: Arc::new(weighed_cache(&KEPT)) }
     }
 
     /// What is sent of the template that has this id or this alias.

@@ -8,6 +8,7 @@ use super::store::Version;
 use super::template::Contents;
 use super::variable::{Misfit, Variables};
 use crate::id::{TemplateId, TemplateVersionId};
+use crate::memory::Held;
 use crate::render::{self, Kind, Template};
 
 /// What was read of contents once, to be rendered often.
@@ -21,6 +22,16 @@ pub struct Rendering {
     html: Template,
     text: Option<Template>,
     variables: Variables,
+    /// How long its sources are.
+    length: usize,
+}
+
+impl Held for Rendering {
+    fn held(&self) -> u64 {
+        /// What a byte takes when it is read, about.
+        const READ: u64 = 6;
+        self.length as u64 * READ
+    }
 }
 
 /// What a mail is made of.
@@ -40,7 +51,10 @@ impl Rendering {
     ) -> Result<Rendering, String> {
         let parse =
             |name: &str, source: &str, kind| Template::parse(source, kind).map_err(|flaw| format!("`{name}` {flaw}"));
+        let length = contents.html.len()
+            + [&contents.subject, &contents.text].into_iter().flatten().map(String::len).sum::<usize>();
         Ok(Rendering {
+            length,
             template_id,
             version_id,
             subject: contents.subject.map(|source| parse("subject", &source, Kind::Line)).transpose()?,

@@ -13,7 +13,8 @@ to a program that only swallows them, or less than 10 ms. The two take turns up 
 times; the median is held against the worst that the machine does by itself. (What is
 accepted is written to the disk, which he has to share.) The same holds beside runs of an
 automation whose rules look through as much as a turn may: against twice what he waits
-beside as many runs, with as many steps, whose rules find nothing at once. PostgreSQL is
+beside as many runs, with as many steps, whose rules find nothing at once. Nor may runs
+take more memory that have long histories and are woken at once. PostgreSQL is
 $POSTHORN_TEST_POSTGRES. Memory is read from /proc, so this runs on Linux.
 """
 
@@ -41,8 +42,10 @@ MEASUREMENTS = 5  # at most: what the server does it does every time, what the m
 BOUNDARY = "edge"
 PATIENCE = 120
 BOMBS = "path bombs in rules"
+HISTORIES = "long histories"
 DEEP_PATH = "event." + ".".join(["a"] * 38)  # at each object all that is left of it is tried, then less and less
-RUNS, CONDITIONS = 100, 10
+RUNS, CONDITIONS, MOST_CONDITIONS = 100, 10, 148
+MOST_VALUES = 23_000  # that an automation may hold in its rules
 
 
 class Request:
@@ -368,14 +371,21 @@ class Attack:
         if held_up(quiet, loud):
             self.problems.append(f"{BOMBS}: others wait {shown(loud)} ms, beside those that find nothing {shown(quiet)} ms")
 
-    def listen(self, event, path):
-        """An automation of conditions, each of as many rules as there may be about one path."""
+    def histories(self):
+        """Runs with as many comparisons behind them as there may be, which are all woken at once."""
+        pause = {"key": "pause", "type": "delay", "config": {"duration": "2 seconds"}}
+        automation = self.listen("long", "event.none", MOST_CONDITIONS, [pause])
+        self.measure(f"{HISTORIES}: {RUNS} runs", MANY, lambda: self.run_through("long", automation))
+
+    def listen(self, event, path, conditions=CONDITIONS, then=()):
+        """An automation of conditions with as many rules as there may be about one path, and of what comes then."""
         rule = {"type": "rule", "field": path, "operator": "exists"}
+        rules = [rule] * min(99, MOST_VALUES // conditions // (len(rule) + 1))
+        asked = {"type": "condition", "config": {"type": "or", "rules": rules}}
         steps = [{"key": "s0", "type": "trigger", "config": {"event_name": event}}]
-        steps += [{"key": f"s{n}", "type": "condition", "config": {"type": "or", "rules": [rule] * 99}} for n in range(1, CONDITIONS + 1)]
-        links = [
-            {"from": f"s{n}", "to": f"s{n + 1}", "type": "condition_not_met" if n else "default"} for n in range(CONDITIONS)
-        ]
+        steps += [asked | {"key": f"s{n}"} for n in range(1, conditions + 1)] + list(then)
+        kinds = ["default"] + ["condition_not_met"] * conditions + ["default"] * len(then)
+        links = [{"from": a["key"], "to": b["key"], "type": kind} for a, b, kind in zip(steps, steps[1:], kinds)]
         self.ask("POST", "/events", {"name": event}, 201)
         body = {"name": event, "status": "enabled", "steps": steps, "connections": links}
         return self.ask("POST", "/automations", body, 201)["id"]
@@ -504,6 +514,8 @@ def hostile(engine, rounds, only):
                 attack.many(f"{AT_ONCE} files of 300 KB", [form("a file of 300 KB", small, allowed={201})] * AT_ONCE)
             if only in BOMBS:
                 attack.bombs()
+            if only in HISTORIES:
+                attack.histories()
         assert attack.server.process.poll() is None, "the server ended"
     except AssertionError as problem:
         attack.problems.append(str(problem))

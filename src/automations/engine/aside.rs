@@ -1,5 +1,6 @@
 //! Turns that look through much. Most cost next to nothing, and are taken where they are
-//! claimed; one that does not is taken on a thread that gives way to those that answer.
+//! claimed; one that does not takes one of a few places, because it may also hold much, and a
+//! thread that gives way to those that answer.
 
 use std::sync::Arc;
 
@@ -15,24 +16,29 @@ use crate::rules::Budget;
 
 type Turn = Result<(Run, Vec<Effect>), String>;
 
+/// The run before its turn, and what was answered to its call.
+type Given<'a> = (&'a Run, Option<&'a Result<Value, String>>);
+
 /// Half of the cores: the others have requests to answer.
 pub fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(2))
 }
 
-/// The run after its turn, as [`turn::advance`] has it. A turn changes nothing but its run, so
-/// one that runs out of a light budget is begun anew as if it had not been.
-pub async fn advance(
+/// The run after its turn, as [`turn::advance`] has it; `None` where it costs more than those who
+/// wait should bear. A turn changes nothing but its run, so it can be begun anew as if it had not been.
+pub fn take_light(claimed: &Claimed, plan: &Plan, view: &View, (before, answer): Given<'_>) -> Option<Turn> {
+    let turn = turn::advance(claimed, plan, view, before.clone(), answer);
+    Some(turn).filter(|_| !view.budget.is_too_light())
+}
+
+/// As [`take_light`], whatever it costs.
+pub async fn take(
     heavy: &Background,
     claimed: &Claimed,
     plan: &Arc<Plan>,
     view: View,
-    (before, answer): (&Run, Option<&Result<Value, String>>),
+    (before, answer): Given<'_>,
 ) -> Result<(View, Turn), DbError> {
-    let light = turn::advance(claimed, plan, &view, before.clone(), answer);
-    if !view.budget.is_too_light() {
-        return Ok((view, light));
-    }
     let (claimed, plan, before, answer) = (claimed.clone(), plan.clone(), before.clone(), answer.cloned());
     let work = move || {
         let view = View { budget: Budget::default(), ..view };
@@ -64,7 +70,7 @@ mod tests {
             {"key": "asked", "type": "condition", "config": {"type": "or", "rules": vec![rule; rules]}},
         ]);
         let graph = Graph::parse(&steps, &json!([{"from": "start", "to": "asked"}])).expect("a graph");
-        Arc::new(Plan { graph, signing_secret: None })
+        Arc::new(Plan { graph, signing_secret: None, length: 0 })
     }
 
     fn view(bytes: usize) -> View {
@@ -82,8 +88,8 @@ mod tests {
         }
     }
 
-    /// What a turn comes to whose rules look through so many bytes each.
-    async fn taken(heavy: &Background, rules: usize, bytes: usize) -> Result<Position, String> {
+    /// What a turn comes to whose rules look through so many bytes each; `None` where it is not light.
+    async fn taken(heavy: Option<&Background>, rules: usize, bytes: usize) -> Option<Position> {
         let (plan, id) = (plan(rules), Uuid::from_u128(1));
         let before = Run::start(id.into(), &plan.graph);
         let claimed = Claimed {
@@ -101,10 +107,11 @@ mod tests {
             created_at: 0,
             destination: None,
         };
-        let taken = advance(heavy, &claimed, &plan, view(bytes), (&before, None)).await;
-        let (view, turn) = taken.map_err(|error| error.to_string())?;
-        assert!(!view.budget.is_too_light(), "it had budget enough");
-        turn.map(|(run, _)| run.position)
+        let turn = match heavy {
+            Some(heavy) => take(heavy, &claimed, &plan, view(bytes), (&before, None)).await.expect("a thread").1,
+            None => take_light(&claimed, &plan, &view(bytes), (&before, None))?,
+        };
+        Some(turn.expect("a turn").0.position)
     }
 
     const DONE: Position = Position::Ended { how: Ending::Completed };
@@ -112,17 +119,15 @@ mod tests {
 
     #[tokio::test]
     async fn a_light_turn_is_taken_at_once_and_a_heavy_one_by_a_thread_that_gives_way() {
-        let nobody = Background::start("nobody", 0);
-        assert_eq!(taken(&nobody, 10, Budget::LIGHT / 20).await, Ok(DONE));
-        let refused = taken(&nobody, 10, Budget::LIGHT / 5).await;
-        assert!(refused.is_err_and(|reason| reason.contains("no thread")), "it needs one");
-        let somebody = Background::start("somebody", 1);
-        assert_eq!(taken(&somebody, 10, Budget::LIGHT / 5).await, Ok(DONE), "with a whole budget");
+        assert_eq!(taken(None, 10, Budget::LIGHT / 20).await, Some(DONE));
+        assert_eq!(taken(None, 10, Budget::LIGHT / 5).await, None);
+        let heavy = Background::start("test", 1);
+        assert_eq!(taken(Some(&heavy), 10, Budget::LIGHT / 5).await, Some(DONE), "with a whole budget");
     }
 
     #[tokio::test]
     async fn one_that_costs_too_much_fails_there_as_anywhere() {
-        let somebody = Background::start("somebody", 1);
-        assert_eq!(taken(&somebody, 99, 200 << 10).await, Ok(FAILED));
+        let heavy = Background::start("test", 1);
+        assert_eq!(taken(Some(&heavy), 99, 200 << 10).await, Some(FAILED));
     }
 }

@@ -15,8 +15,7 @@ use std::sync::Arc;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use quick_cache::sync::Cache;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
 use crate::app::App;
@@ -29,6 +28,7 @@ use crate::events::RESERVED_PREFIX;
 use crate::http_client::{HttpClient, Reach};
 use crate::id::{AutomationId, ContactId, WorkspaceId};
 use crate::limits::Background;
+use crate::memory::{Held, Room, WeighedCache, weighed_cache};
 use crate::occurrences::{EndedRun, Ending, Occurrences};
 use crate::templates::Templates;
 use crate::webhooks::{self, EventType};
@@ -57,11 +57,24 @@ const BATCH: usize = 128;
 /// How many commits a sweep takes before it lets others have a turn.
 const SWEEPS: usize = 20;
 
+/// How many plans are kept.
+const PLANS: Room = Room { values: 1_000, bytes: 32 << 20, largest: 8 << 20 };
+
 /// A version of an automation as runs need it. Versions never change.
 pub(super) struct Plan {
     pub graph: Graph,
     /// `None` where it was sealed with a key that is not here.
     pub signing_secret: Option<String>,
+    /// How long its steps and connections are as text.
+    pub length: usize,
+}
+
+impl Held for Plan {
+    fn held(&self) -> u64 {
+        /// What a byte takes when it is read, about.
+        const READ: u64 = 6;
+        self.length as u64 * READ
+    }
 }
 
 impl Plan {
@@ -77,11 +90,13 @@ pub struct Engine {
     app: Occurrences,
     domains: Domains,
     templates: Templates,
-    plans: Cache<(AutomationId, i64), Arc<Plan>>,
+    plans: WeighedCache<(AutomationId, i64), Plan>,
     client: HttpClient,
     calls: Arc<Calls>,
     /// Where turns are taken that turn out to be heavy.
     heavy: Background,
+    /// Places for those that hold much memory.
+    large_turns: Semaphore,
 }
 
 /// Works until it is time to stop. Calls to the outside are made beside the
@@ -122,10 +137,11 @@ impl Engine {
             app,
             domains,
             templates,
-            plans: Cache::new(1_000),
+            plans: weighed_cache(&PLANS),
             client: HttpClient::new(reach),
             calls: Arc::new(Calls::new(calls::ROOM)),
             heavy: Background::start("heavy turns", aside::threads()),
+            large_turns: Semaphore::new(turn::LARGE_AT_ONCE),
         }
     }
 
@@ -164,17 +180,22 @@ impl Engine {
         work::claim_due(&self.app.db, &self.app.clock, BATCH).await
     }
 
+    /// Those who want the same one at the same time wait for one of them: it may be large.
     async fn plan(&self, claimed: &Claimed) -> Result<Option<Arc<Plan>>, DbError> {
         let key = (claimed.automation_id, claimed.version);
-        if let Some(known) = self.plans.get(&key) {
-            return Ok(Some(known));
-        }
+        let room = match self.plans.get_value_or_guard_async(&key).await {
+            Ok(known) => return Ok(Some(known)),
+            Err(room) => room,
+        };
         let find = crate::automations::store::version(claimed.workspace_id, claimed.automation_id, claimed.version);
         let rows = self.app.db.read(find).await?;
         let Some(row) = rows.first() else { return Ok(None) };
-        let Some(graph) = Graph::stored(&row.text(0)?, &row.text(1)?) else { return Ok(None) };
-        let plan = Arc::new(Plan { graph, signing_secret: self.app.seal.open_text(&row.text(2)?) });
-        self.plans.insert(key, plan.clone());
+        let (steps, connections) = (row.text(0)?, row.text(1)?);
+        let Some(graph) = Graph::stored(&steps, &connections) else { return Ok(None) };
+        let signing_secret = self.app.seal.open_text(&row.text(2)?);
+        let plan = Arc::new(Plan { graph, signing_secret, length: steps.len() + connections.len() });
+        // Where it was forgotten meanwhile, it is read again.
+        let _ = room.insert(plan.clone());
         Ok(Some(plan))
     }
 }

@@ -16,13 +16,19 @@ use crate::clock::SECOND;
 use crate::contacts::{self, Changes, Contact, Declared, UnsubscribedBy};
 use crate::db::{Batch, DbError};
 use crate::emails;
-use crate::occurrences::{EndedRun, OccurrenceBatch, SystemEvent};
+use crate::occurrences::{EndedRun, Ending, OccurrenceBatch, SystemEvent};
 use crate::web;
 use crate::work::unless_lost;
 
 /// How often a turn is taken anew because the contact moved meanwhile. After
 /// that the run is put off: a contact to whom so much happens will calm down.
 const ATTEMPTS: usize = 8;
+
+/// From how many bytes of state, payload and history a turn is large: read, they take ten times as much.
+pub(super) const LARGE: usize = 32 << 10;
+
+/// How many large turns are taken at once.
+pub(super) const LARGE_AT_ONCE: usize = 4;
 
 /// A run that is claimed so often without getting anywhere takes its worker
 /// down with it each time, and is given up.
@@ -50,23 +56,46 @@ impl Engine {
 
     async fn try_turn(&self, claimed: &Claimed) -> Result<(), DbError> {
         let Some(plan) = self.plan(claimed).await? else { return self.abandon(claimed).await };
-        let before = Run::stored(&claimed.state, claimed.id, &plan.graph, claimed.created_at);
-        let Some(before) = before else { return self.abandon(claimed).await };
+        let mut place = None;
+        if claimed.state.len() > LARGE {
+            place = self.large_turns.acquire().await.ok();
+        }
         let mut answer: Option<Result<Value, String>> = None;
         let mut refused_mail = HashMap::new();
         for _ in 0..ATTEMPTS {
+            let before = Run::stored(&claimed.state, claimed.id, &plan.graph, claimed.created_at);
+            let Some(before) = before else { return self.abandon(claimed).await };
             let view = View { refused_mail: refused_mail.clone(), ..self.look(claimed, &plan, &before).await? };
+            if place.is_none() && view.is_large() {
+                drop((before, view));
+                place = self.large_turns.acquire().await.ok();
+                continue;
+            }
             // Who stands before a call without a place in its line is only given one: it was
             // woken there, or stood there before there were lines.
             if answer.is_none()
                 && claimed.destination.is_some()
                 && let Some(call) = call(claimed, &plan, &view, &before)
             {
-                answer = Some(self.call(claimed, &call, plan.signing_secret.as_deref(), view.now).await);
+                let now = view.now;
+                // Nobody waits for a place, or for memory, until a stranger has answered.
+                drop((before, view, place.take()));
+                answer = Some(self.call(claimed, &call, plan.signing_secret.as_deref(), now).await);
                 // The world moved on while we waited.
                 continue;
             }
-            let (view, turn) = aside::advance(&self.heavy, claimed, &plan, view, (&before, answer.as_ref())).await?;
+            let given = (&before, answer.as_ref());
+            let (view, turn) = match place {
+                Some(_) => aside::take(&self.heavy, claimed, &plan, view, given).await?,
+                None => match aside::take_light(claimed, &plan, &view, given) {
+                    Some(turn) => (view, turn),
+                    None => {
+                        drop((before, view));
+                        place = self.large_turns.acquire().await.ok();
+                        continue;
+                    }
+                },
+            };
             let outcome = match turn {
                 Ok((after, effects)) => self.commit(claimed, &plan, &view, (&before, after), effects).await?,
                 Err(reason) => Outcome::Failed(reason),
@@ -135,24 +164,26 @@ impl Engine {
         };
         // What it did itself is not what it waits for.
         run.consumed.extend(own.into_iter().map(|(name, seq)| (name.to_owned(), seq.into())));
-        let run = &run;
-        let ahead = ahead(claimed, plan, run);
+        let ahead = ahead(claimed, plan, &run);
         let is_to_call = ahead.destination.is_some();
         let settled_at = occurrences.batch.len();
-        occurrences.batch.push(store::settle(claimed, run, ahead, view.now, view.steady));
-        if let Some(ended) = ended(claimed, run, view.now) {
+        occurrences.batch.push(store::settle(claimed, &run, ahead, view.now, view.steady));
+        if let Some(ended) = ended(claimed, &run, view.now) {
             occurrences.publish(ended.event_type(), || ended.data());
         }
+        let is_due = run.due_at(view.steady).is_some_and(|due| due <= view.steady);
+        let ending = run.ending();
+        // It is in the batch, in a tenth of the room; many may wait for their commit.
+        drop(run);
         emails::add(&mut occurrences.batch, &self.app.clock, &mails);
         // After the run is settled: it may wait for this by now.
         emails::tell_queued(&mut occurrences, &mails);
         let (batch, follow_up) = occurrences.follow_up();
         match self.app.db.commit(batch).await {
             Ok(effects) => {
-                let is_due = run.due_at(view.steady).is_some_and(|due| due <= view.steady);
                 self.app.wake_workers_if(follow_up.is_urgent(&effects) || (is_due && !is_to_call));
                 self.app.wake_judges_if(follow_up.judges());
-                self.follow(run, is_due && is_to_call, !mails.is_empty());
+                self.follow(ending, is_due && is_to_call, !mails.is_empty());
                 Ok(Outcome::Done)
             }
             // Another worker has the run, and brings it on.
@@ -169,8 +200,8 @@ impl Engine {
     }
 
     /// What a turn that is committed leads to.
-    fn follow(&self, run: &Run, calls: bool, sends: bool) {
-        if let Some(ending) = run.ending() {
+    fn follow(&self, ending: Option<Ending>, calls: bool, sends: bool) {
+        if let Some(ending) = ending {
             metrics::counter!("posthorn_runs_ended_total", "how" => ending.as_str()).increment(1);
         }
         if calls {

@@ -1,17 +1,18 @@
 //! What a run can see when it takes its turn.
 
 use std::collections::{HashMap, HashSet};
+use std::iter;
 
 use serde_json::Value;
 
 use super::store::{self, Claimed, Sight};
-use super::turn::read_changes;
+use super::turn::{LARGE, read_changes};
 use super::{Engine, Plan};
 use crate::automations::run::{ContactRules, Heard, HistoryPart, Run, World};
 use crate::contacts::{self, Contact, Declared};
 use crate::db::DbError;
 use crate::id::SegmentId;
-use crate::rules::Budget;
+use crate::rules::{Budget, size};
 use crate::segments;
 
 /// Up to how many occurrences one turn hears, and about how many bytes of them. What
@@ -41,6 +42,12 @@ pub(in crate::automations) struct View {
 }
 
 impl View {
+    /// Whether it takes so much memory that few such turns may be taken at once.
+    pub fn is_large(&self) -> bool {
+        let payloads = iter::once(&self.sight.payload).chain(self.heard.iter().map(|heard| &heard.payload));
+        payloads.map(|payload| size(payload, LARGE)).sum::<usize>() > LARGE
+    }
+
     pub fn world(&self) -> World<'_> {
         World {
             now: self.now,

@@ -9,11 +9,17 @@ use super::{Ending, Position, Run, Status, find};
 use crate::automations::graph::{Action, Exit, Graph, Mail, Step, TemplatedMail};
 use crate::clock::{MINUTE, SECOND};
 use crate::id::{OccurrenceId, SegmentId};
-use crate::rules::{Budget, Values, excerpt, resolve};
+use crate::rules::{Budget, Values, excerpt, resolve, size};
 use crate::windows::{Window, Zone};
 
 /// How often a call to the outside is tried.
 pub(super) const MOST_CALLS: u32 = 6;
+
+/// How much a run keeps of what its conditions compared: whoever brings it on reads all of it.
+const MOST_FINDINGS: usize = 64 << 10;
+
+/// How much a run keeps of the events that it waited for, for steps that come.
+const MOST_WAITED: usize = 1 << 20;
 
 /// Why a step of a run whose contact is gone is not taken.
 const GONE: &str = "the contact was deleted";
@@ -210,7 +216,7 @@ impl Run {
             Action::Condition { rule } => {
                 let contact = world.contact.as_ref().unwrap_or(&NOBODY);
                 let values = Values { event: world.event, contact, waited: &self.waited, budget: world.budget };
-                let (met, findings) = match rule.judge(&values) {
+                let (met, findings) = match rule.judge(&values, self.room_for_findings()) {
                     Ok(judged) => judged,
                     Err(reason) => return self.fail(key, now, &reason),
                 };
@@ -340,11 +346,22 @@ impl Run {
 
     /// The event that it waited for has come.
     fn hear(&mut self, graph: &Graph, key: &str, heard: &Heard, now: i64) -> bool {
+        let others = self.waited.iter().filter(|(name, _)| **name != heard.name).map(|(_, payload)| payload);
+        if others.chain([&heard.payload]).map(|payload| size(payload, MOST_WAITED)).sum::<usize>() > MOST_WAITED {
+            let reason = format!("the events that the run waited for come to more than {} KiB", MOST_WAITED >> 10);
+            return self.fail(key, now, &reason);
+        }
         let output = json!({"event": heard.name, "occurrence_id": heard.id});
         self.waited.insert(heard.name.clone(), heard.payload.clone());
         self.consumed.insert(heard.name.clone(), heard.seq.into());
         self.complete(key, now, Some(output));
         self.go(graph, key, Exit::EventReceived, now)
+    }
+
+    /// How many bytes of comparisons the history has room for.
+    fn room_for_findings(&self) -> usize {
+        let kept = self.trace.iter().filter_map(|entry| entry.output.as_ref()?.get("rules"));
+        MOST_FINDINGS.saturating_sub(kept.map(|rules| size(rules, MOST_FINDINGS)).sum())
     }
 
     /// The id of what a step makes: the same however often it is made.

@@ -154,6 +154,49 @@ fn a_condition_takes_one_branch_and_keeps_its_evidence() {
     assert!(history.contains(&("no".into(), false, false)), "{history:?}");
 }
 
+#[test]
+fn what_many_conditions_compared_is_kept_as_far_as_a_run_has_room_for_it() {
+    let rules = vec![json!({"type": "rule", "field": "event.plan", "operator": "eq", "value": "none"}); 99];
+    let config = json!({"type": "or", "rules": rules});
+    let steps: Vec<Value> =
+        (0..100).map(|n| json!({"key": n.to_string(), "type": "condition", "config": config})).collect();
+    let link = |n: usize| match n {
+        0 => json!({"from": "start", "to": "0"}),
+        n => json!({"from": (n - 1).to_string(), "to": n.to_string(), "type": "condition_not_met"}),
+    };
+    let mut scene = Scene::new(graph(json!(steps), (0..100).map(link).collect()));
+    scene.advance();
+    assert_eq!(scene.run.ending(), Some(Ending::Completed));
+    let output = |at: usize| scene.run.trace[at].output.as_ref().expect("output");
+    assert_eq!(output(1)["rules"].as_array().map(Vec::len), Some(99));
+    assert_eq!((&output(100)["met"], &output(100)["rules_left_out"]), (&json!(false), &json!(99)));
+    let kept = scene.run.to_json().len();
+    assert!((64 << 10..128 << 10).contains(&kept), "{kept} bytes");
+}
+
+#[test]
+fn a_run_that_waited_for_more_than_it_can_keep_fails_and_says_so() {
+    let waits = ["a", "b", "c", "d", "e"]
+        .map(|name| json!({"key": name, "type": "wait_for_event", "config": {"event_name": name}}));
+    let links = ["a", "b", "c", "d"].iter().zip(["b", "c", "d", "e"]);
+    let links = links.map(|(from, to)| json!({"from": from, "to": to, "type": "event_received"}));
+    let links = std::iter::once(json!({"from": "start", "to": "a"})).chain(links).collect();
+    let mut scene = Scene::new(graph(json!(waits), links));
+    for name in ["a", "b", "c", "d", "e"] {
+        scene.advance();
+        assert_eq!(scene.run.ending(), None, "{name} is waited for");
+        scene.hear(name, json!({"text": "x".repeat(250 << 10)}));
+    }
+    scene.advance();
+    assert_eq!(scene.run.ending(), Some(Ending::Failed));
+    assert_eq!(
+        scene.run.trace.last().and_then(|last| last.error.clone()),
+        Some(json!({
+            "message": "the events that the run waited for come to more than 1024 KiB"
+        }))
+    );
+}
+
 fn wait(timeout: Option<&str>) -> Graph {
     let steps = json!([{"key": "w", "type": "wait_for_event", "config": {"event_name": "paid", "timeout": timeout,
         "filter_rule": {"type": "rule", "field": "event.n", "operator": "gt", "value": 1}}}, mail(), {"key": "late", "type": "exit"}]);

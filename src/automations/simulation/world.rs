@@ -320,5 +320,5 @@ pub fn time_shown_as(shown: i64) -> i64 {
 }
 
 fn plan(chance: &mut Chance) -> Arc<Plan> {
-    Arc::new(Plan { graph: graphs::graph(chance), signing_secret: None })
+    Arc::new(Plan { graph: graphs::graph(chance), signing_secret: None, length: 0 })
 }

@@ -10,8 +10,6 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use quick_cache::Weighter;
-use quick_cache::sync::Cache;
 
 use super::Engine;
 use super::return_path::ReturnPath;
@@ -19,6 +17,7 @@ use super::store::Claimed;
 use crate::db::{Db, DbError};
 use crate::emails::{self, Stored};
 use crate::id::EmailId;
+use crate::memory::{Held, Room, WeighedCache, weighed_cache};
 use crate::mime;
 use crate::tracking::LinkWriter;
 
@@ -29,11 +28,8 @@ pub use writer::Writer;
 /// Up to this size mails are read together.
 const READ_TOGETHER: i64 = 16 << 10;
 
-/// How many bytes of mails are kept for their other recipients.
-const MOST_KEPT: u64 = 8 << 20;
-
-/// How many mails that may be, about.
-const MAILS_KEPT: usize = 2_000;
+/// How many mails are kept for their other recipients.
+const KEPT: Room = Room { values: 2_000, bytes: 8 << 20, largest: 1 << 20 };
 
 /// Why there is nothing to send.
 pub enum NoMessage {
@@ -96,7 +92,9 @@ impl Message {
     fn is_for(&self, number: i64) -> bool {
         self.number.is_none_or(|whose| whose == number)
     }
+}
 
+impl Held for Message {
     fn held(&self) -> u64 {
         let bytes = |part: &Part| match part {
             Part::Bytes(bytes) => bytes.len() as u64,
@@ -107,20 +105,11 @@ impl Message {
 }
 
 /// Mails that are on their way.
-pub struct Messages(Cache<EmailId, Arc<Message>, Weight>);
-
-#[derive(Clone)]
-struct Weight;
-
-impl Weighter<EmailId, Arc<Message>> for Weight {
-    fn weight(&self, _: &EmailId, message: &Arc<Message>) -> u64 {
-        message.held() + 256
-    }
-}
+pub struct Messages(WeighedCache<EmailId, Message>);
 
 impl Default for Messages {
     fn default() -> Messages {
-        Messages(Cache::with_weighter(MAILS_KEPT, MOST_KEPT, Weight))
+        Messages(weighed_cache(&KEPT))
     }
 }
 

@@ -14,6 +14,11 @@ pub trait Held {
     fn held(&self) -> u64;
 }
 
+/// About how many bytes a text takes once it is read into a tree.
+pub fn held_when_read(length: usize) -> u64 {
+    6 * length as u64
+}
+
 /// What a value takes in a [`WeighedCache`].
 #[derive(Clone)]
 pub struct Weight;

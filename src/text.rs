@@ -35,6 +35,18 @@ pub fn quoted(text: &str) -> String {
     if text.is_empty() { "empty".into() } else { format!("`{}`", shown(text)) }
 }
 
+/// A text as a pattern of `LIKE` that fits it alone, where this character is the one to `ESCAPE` by.
+pub fn like(text: &str, escape: char) -> String {
+    let mut pattern = String::with_capacity(text.len());
+    for char in text.chars() {
+        if char == escape || matches!(char, '%' | '_') {
+            pattern.push(escape);
+        }
+        pattern.push(char);
+    }
+    pattern
+}
+
 /// One line of at most so many characters, not all of them spaces.
 pub fn is_one_line(text: &str, most: usize) -> bool {
     !is_longer(text, most) && !text.chars().any(char::is_control) && !text.trim().is_empty()
@@ -178,3 +190,15 @@ macro_rules! word_set {
     };
 }
 pub(crate) use word_set;
+
+#[cfg(test)]
+mod tests {
+    use super::like;
+
+    #[test]
+    fn a_pattern_fits_its_text_alone() {
+        assert_eq!(like("5% of a_b! é", '!'), "5!% of a!_b!! é");
+        assert_eq!(like(r"a_b\c!", '\\'), r"a\_b\\c!");
+        assert_eq!(like("plain", '!'), "plain");
+    }
+}

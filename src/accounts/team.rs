@@ -280,7 +280,8 @@ async fn transfer(member: Member<Own>, id: Result<PathId<UserId>, Error>, form: 
     let one = find(&member, id).await?;
     let accepted = member.accept(&purpose("transfer", one.id), &form)?;
     if one.id == member.session.user_id || one.disabled_at.is_some() {
-        return Err(only_owners().into());
+        let refusal = "Ownership goes to another member, whose account is not disabled. Choose one of them.";
+        return Err(Error::Conflict { message: refusal.into() }.into());
     }
     let batch = store::transfer(member.workspace_id(), member.session.user_id, one.id);
     match accepted.noting("workspace.transferred", one.id.uuid(), &one.email).commit(batch).await? {

@@ -38,7 +38,7 @@ statements! {
 
 /// What steps name: as they write it, and the id that is meant.
 #[derive(Debug, Default)]
-pub struct Wanted {
+struct Wanted {
     segments: Vec<(String, SegmentId)>,
     templates: Vec<(String, TemplateId)>,
     aliases: Vec<String>,
@@ -46,7 +46,7 @@ pub struct Wanted {
 
 impl Wanted {
     /// By steps of these configurations.
-    pub fn in_configs<'a>(configs: impl IntoIterator<Item = &'a Value>) -> Wanted {
+    fn in_configs<'a>(configs: impl IntoIterator<Item = &'a Value>) -> Wanted {
         let mut named = Wanted::default();
         for config in configs {
             if let Some(text) = config.get("segment_id").and_then(Value::as_str) {
@@ -65,8 +65,13 @@ impl Wanted {
     }
 }
 
-/// The names of exactly what is named, whatever has become of it since.
-pub async fn load(db: &Db, workspace_id: WorkspaceId, named: &Wanted) -> Result<Names, DbError> {
+/// The names of exactly what steps of these configurations name, whatever has become of it since.
+pub async fn load<'a>(
+    db: &Db,
+    workspace_id: WorkspaceId,
+    configs: impl IntoIterator<Item = &'a Value>,
+) -> Result<Names, DbError> {
+    let named = Wanted::in_configs(configs);
     let mut names = Names::default();
     if !named.segments.is_empty() {
         let found: Vec<(SegmentId, String)> = db.query(segments(workspace_id, &ids(&named.segments))).await?;
@@ -95,6 +100,7 @@ fn called<Id: Hash + Eq>(named: &[(String, Id)], found: Vec<(Id, String)>) -> Ha
 }
 
 /// What a form offers to choose from, by ids and names.
+#[derive(Default)]
 pub struct Offers {
     pub segments: Vec<(String, String)>,
     pub templates: Vec<(String, String)>,

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::automation::{self, ReEntry, Status};
 use super::editor::{self, Unpublished, VersionRow};
 use super::graph::Graph;
-use super::names::{self, Wanted};
+use super::names;
 use super::outline::{StepLine, lines};
 use super::picture::Picture;
 use super::runs::{COUNTED, RunRow, run_rows, traffic};
@@ -199,8 +199,7 @@ async fn read(member: Member<Look>, id: Result<PathId<AutomationId>, Error>) -> 
     let graph = Graph::stored(&stored.steps, &stored.connections).ok_or(Error::Internal)?;
     let Leaf { items, newer, older } = run_rows(&member, id).await?;
     let traffic = traffic(&member, id, stored.listed.version, &graph).await?;
-    let named = Wanted::in_configs(graph.configs());
-    let names = names::load(&member.app.db, member.workspace_id(), &named).await?;
+    let names = names::load(&member.app.db, member.workspace_id(), graph.configs()).await?;
     let (versions, older_versions) = editor::version_rows(&member, id).await?;
     let now = member.app.clock.now();
     let draft = editor::has_draft(&member, id).await?.map(|(author, at)| (author, Stamp::ago(at, now)));

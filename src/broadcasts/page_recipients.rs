@@ -71,6 +71,11 @@ const KINDS: [(&str, &str); 10] = [
 const BOUNCE_TYPES: [(&str, &str); 4] =
     [("All bounces", ""), ("Permanent", "permanent"), ("Transient", "transient"), ("Undetermined", "undetermined")];
 
+/// How an address says how lasting a bounce is; without a word, it is about all of them.
+fn lasting(word: &str) -> String {
+    if word.is_empty() { String::new() } else { format!("&bounce_type={word}") }
+}
+
 async fn list(member: Member<Look>, id: Result<PathId<BroadcastId>, Error>) -> PageResult {
     let PathId(id) = id.map_err(|_| gone())?;
     let broadcast = find(&member, id).await?;
@@ -94,11 +99,11 @@ async fn list(member: Member<Look>, id: Result<PathId<BroadcastId>, Error>) -> P
     let behind = broadcast.recipients + 1;
     let until = if upwards { from + WINDOW + 1 } else { from.min(behind) - WINDOW - 1 };
     let states = wanted_states(kind, bounce_type);
-    let until = Some(until).filter(|until| is_filtered && !states.is_empty() && (1..behind).contains(until));
-    let wanted = Wanted { states, address: search.trim(), is_unsubscribed: kind == Some(Kind::Unsubscribed), until };
-    let rows = match states.is_empty() {
-        true => Vec::new(),
-        false => member.read(emails::page_of_recipients(email_id, &wanted, &page)).await?,
+    let until = Some(until).filter(|until| is_filtered && states.is_some() && (1..behind).contains(until));
+    let is_unsubscribed = kind == Some(Kind::Unsubscribed);
+    let rows = match states.map(|states| Wanted { states, address: search.trim(), is_unsubscribed, until }) {
+        None => Vec::new(),
+        Some(wanted) => member.read(emails::page_of_recipients(email_id, &wanted, &page)).await?,
     };
     let all: Vec<Listed> = rows.iter().map(|row| Listed::read(email_id, row)).collect::<Result<_, _>>()?;
     let back = member.address(&format!("/broadcasts/{id}"));
@@ -107,11 +112,7 @@ async fn list(member: Member<Look>, id: Result<PathId<BroadcastId>, Error>) -> P
         "" => String::new(),
         text => format!("&search={}", utf8_percent_encode(text, NON_ALPHANUMERIC)),
     };
-    let lasting = match asked_bounce.as_str() {
-        "" => String::new(),
-        word => format!("&bounce_type={word}"),
-    };
-    let this = format!("{here}?type={asked}{lasting}{looking}");
+    let this = format!("{here}?type={asked}{}{looking}", lasting(&asked_bounce));
     let Leaf { items, newer, older } = page.leaf(all, &this, |one| one.id);
     let (way, goes_on) = if upwards { ("before", newer.is_some()) } else { ("after", older.is_some()) };
     let stopped = until.filter(|_| !goes_on);
@@ -126,10 +127,8 @@ async fn list(member: Member<Look>, id: Result<PathId<BroadcastId>, Error>) -> P
         reason: one.reason,
         until: one.due_at.map(|at| Stamp::exact(clock.shown_at(at))),
     };
-    let bounce_link = |word, key: &str, chosen: &str| {
-        let lasting = if key.is_empty() { String::new() } else { format!("&bounce_type={key}") };
-        (word, format!("{here}?type=bounced{lasting}{looking}"), key == chosen)
-    };
+    let bounce_link =
+        |word, key: &str, chosen: &str| (word, format!("{here}?type=bounced{}{looking}", lasting(key)), key == chosen);
     let content = RecipientsPage {
         layout: member.layout(),
         shell: member.shell("/broadcasts"),

@@ -93,11 +93,12 @@ impl BounceType {
     }
 }
 
-/// The states of those who are wanted. What a server refused for a while is tried again: a bounce is for good.
-pub fn wanted_states(kind: Option<Kind>, bounce_type: Option<BounceType>) -> &'static [MailState] {
+/// The states of those who are wanted; `None` where nobody can be, for whom all recipients would be gone through in
+/// vain. What a server refused for a while is tried again: a bounce is for good.
+pub fn wanted_states(kind: Option<Kind>, bounce_type: Option<BounceType>) -> Option<&'static [MailState]> {
     match bounce_type {
-        Some(BounceType::Transient | BounceType::Undetermined) => &[],
-        None | Some(BounceType::Permanent) => kind.map_or(&MailState::ALL[..], Kind::states),
+        Some(BounceType::Transient | BounceType::Undetermined) => None,
+        None | Some(BounceType::Permanent) => Some(kind.map_or(&MailState::ALL[..], Kind::states)),
     }
 }
 
@@ -163,8 +164,11 @@ async fn list(
     Newest(page): Newest,
 ) -> JsonResult<List<Item>> {
     let email_id = find(&caller, id).await?.email_id();
+    let Some(states) = wanted_states(filter.kind, filter.bounce_type) else {
+        return Ok(Json(page.list(Vec::new())));
+    };
     let wanted = Wanted {
-        states: wanted_states(filter.kind, filter.bounce_type),
+        states,
         address: filter.email.as_deref().unwrap_or_default(),
         is_unsubscribed: filter.kind == Some(Kind::Unsubscribed),
         until: None,

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::contact::Contact;
 use super::page_one::declared;
-use super::search::{self, Wanted};
+use super::search::{Wanted, fitting};
 use crate::accounts::{Manage, Member};
 use crate::app::App;
 use crate::clock::rfc3339;
@@ -28,40 +28,37 @@ const ROWS: i64 = 500;
 const LARGEST: usize = 1 << 20;
 
 /// How many contacts are gone through at once, where few of them may fit: others wait meanwhile.
-const WINDOW: i64 = 2_000;
+const STRETCH: i64 = 2_000;
 
 const COLUMNS: [&str; 5] = ["email", "first_name", "last_name", "unsubscribed", "created_at"];
 
+/// What is read of contacts `c`.
+macro_rules! columns {
+    () => {
+        "c.id, c.email, c.first_name, c.last_name, c.unsubscribed, c.properties, c.sequence, c.created_at, c.updated_at"
+    };
+}
+
 statements! {
     functions {
-        fn behind(workspace_id: WorkspaceId, last: Uuid) with [workspace_id, last, ROWS] = Sql::both(
-            "SELECT id, email, first_name, last_name, unsubscribed, properties, sequence, created_at, updated_at
-             FROM contacts WHERE workspace_id = $1 AND id > $2 ORDER BY id LIMIT $3");
+        fn behind(workspace_id: WorkspaceId, last: Uuid) with [workspace_id, last, ROWS] = Sql::both(concat!(
+            "SELECT ", columns!(), " FROM contacts c WHERE c.workspace_id = $1 AND c.id > $2 ORDER BY c.id LIMIT $3"));
         fn behind_in_segment(workspace_id: WorkspaceId, last: Uuid, segment_id: SegmentId)
-            with [workspace_id, last, ROWS, segment_id] = Sql::both(
-            "SELECT c.id, c.email, c.first_name, c.last_name, c.unsubscribed, c.properties, c.sequence, c.created_at,
-                    c.updated_at
-             FROM segment_members m JOIN contacts c ON c.workspace_id = m.workspace_id AND c.id = m.contact_id
-             WHERE m.workspace_id = $1 AND m.segment_id = $4 AND m.contact_id > $2 ORDER BY m.contact_id LIMIT $3");
+            with [workspace_id, last, ROWS, segment_id] = Sql::both(concat!(
+            "SELECT ", columns!(),
+            " FROM segment_members m JOIN contacts c ON c.workspace_id = m.workspace_id AND c.id = m.contact_id
+             WHERE m.workspace_id = $1 AND m.segment_id = $4 AND m.contact_id > $2 ORDER BY m.contact_id LIMIT $3"));
         /// The last of the next so many contacts.
-        fn edge(workspace_id: WorkspaceId, last: Uuid) with [workspace_id, last, WINDOW - 1] = Sql::both(
+        fn edge(workspace_id: WorkspaceId, last: Uuid) with [workspace_id, last, STRETCH - 1] = Sql::both(
             "SELECT id FROM contacts WHERE workspace_id = $1 AND id > $2 ORDER BY id LIMIT 1 OFFSET $3");
         fn edge_in_segment(workspace_id: WorkspaceId, last: Uuid, segment_id: SegmentId)
-            with [workspace_id, last, WINDOW - 1, segment_id] = Sql::both(
+            with [workspace_id, last, STRETCH - 1, segment_id] = Sql::both(
             "SELECT contact_id FROM segment_members WHERE workspace_id = $1 AND segment_id = $4 AND contact_id > $2
              ORDER BY contact_id LIMIT 1 OFFSET $3");
     }
-    FIT = Sql::both(concat!(
-        "SELECT c.id, c.email, c.first_name, c.last_name, c.unsubscribed, c.properties, c.sequence, c.created_at,
-                c.updated_at
-         FROM contacts c WHERE c.workspace_id = $1 AND c.id > $2 AND c.id <= $4 AND ",
-        search::fits!(), " ORDER BY c.id LIMIT $3"));
+    FIT = Sql::both(concat!(fitting!(all columns!(), ">" to "<="), " ORDER BY c.id LIMIT $3"));
     FIT_IN_SEGMENT = Sql::both(concat!(
-        "SELECT c.id, c.email, c.first_name, c.last_name, c.unsubscribed, c.properties, c.sequence, c.created_at,
-                c.updated_at
-         FROM segment_members m JOIN contacts c ON c.workspace_id = m.workspace_id AND c.id = m.contact_id
-         WHERE m.workspace_id = $1 AND m.segment_id = $10 AND m.contact_id > $2 AND m.contact_id <= $4 AND ",
-        search::fits!(), " ORDER BY m.contact_id LIMIT $3"));
+        fitting!(segment columns!(), ">" to "<="), " ORDER BY m.contact_id LIMIT $3"));
 }
 
 /// Which contacts, and which of their properties.

@@ -10,6 +10,7 @@ use crate::accounts::{Duty, Member};
 use crate::db::{Sql, Stmt, statements};
 use crate::error::Error;
 use crate::id::{ContactId, Id, SegmentId, TopicId, WorkspaceId};
+use crate::text::like;
 
 /// How many contacts one look goes through.
 pub const WINDOW: i64 = 10_000;
@@ -38,25 +39,42 @@ macro_rules! fits {
 }
 pub(super) use fits;
 
-/// Those of some contacts, or of some in a segment, whom a wish fits.
+/// Those of some contacts, or of some in a segment, whom a wish fits: from one id to another, as `"<" to ">="` compares
+/// theirs with the two.
 macro_rules! fitting {
-    (all $columns:literal) => {
+    (all $columns:expr, $from:literal to $to:literal) => {
         concat!(
             "SELECT ",
             $columns,
-            " FROM contacts c WHERE c.workspace_id = $1 AND c.id < $2 AND c.id >= $4 AND ",
-            fits!()
+            " FROM contacts c WHERE c.workspace_id = $1 AND c.id ",
+            $from,
+            " $2 AND c.id ",
+            $to,
+            " $4 AND ",
+            $crate::contacts::search::fits!()
         )
     };
-    (segment $columns:literal) => {
+    (segment $columns:expr, $from:literal to $to:literal) => {
         concat!(
             "SELECT ",
             $columns,
             " FROM segment_members m
              JOIN contacts c ON c.workspace_id = m.workspace_id AND c.id = m.contact_id
-             WHERE m.workspace_id = $1 AND m.segment_id = $10 AND m.contact_id < $2 AND m.contact_id >= $4 AND ",
-            fits!()
+             WHERE m.workspace_id = $1 AND m.segment_id = $10 AND m.contact_id ",
+            $from,
+            " $2 AND m.contact_id ",
+            $to,
+            " $4 AND ",
+            $crate::contacts::search::fits!()
         )
+    };
+}
+pub(super) use fitting;
+
+/// What the list shows of contacts `c`.
+macro_rules! columns {
+    () => {
+        "c.id, c.email, c.first_name, c.last_name, c.unsubscribed, c.created_at, c.updated_at"
     };
 }
 
@@ -87,13 +105,13 @@ statements! {
             "SELECT COUNT(*) FROM (SELECT 1 FROM contacts WHERE workspace_id = $1 LIMIT $2) AS some_contacts");
     }
     FIT = Sql::both(concat!(
-        fitting!(all "c.id, c.email, c.first_name, c.last_name, c.unsubscribed, c.created_at, c.updated_at"),
+        fitting!(all columns!(), "<" to ">="),
         " ORDER BY c.id DESC LIMIT $3"));
     FIT_IN_SEGMENT = Sql::both(concat!(
-        fitting!(segment "c.id, c.email, c.first_name, c.last_name, c.unsubscribed, c.created_at, c.updated_at"),
+        fitting!(segment columns!(), "<" to ">="),
         " ORDER BY m.contact_id DESC LIMIT $3"));
-    COUNT_FIT = Sql::both(concat!(fitting!(all "COUNT(*)"), " LIMIT $3"));
-    COUNT_FIT_IN_SEGMENT = Sql::both(concat!(fitting!(segment "COUNT(*)"), " LIMIT $3"));
+    COUNT_FIT = Sql::both(concat!(fitting!(all "COUNT(*)", "<" to ">="), " LIMIT $3"));
+    COUNT_FIT_IN_SEGMENT = Sql::both(concat!(fitting!(segment "COUNT(*)", "<" to ">="), " LIMIT $3"));
 }
 
 /// Who is looked for, as an address says it.
@@ -228,7 +246,7 @@ impl Wanted {
         (from, to): (Uuid, Uuid),
         rows: i64,
     ) -> Stmt {
-        let pattern = |text: &str| if text.is_empty() { String::new() } else { format!("%{}%", escaped(text)) };
+        let pattern = |text: &str| if text.is_empty() { String::new() } else { format!("%{}%", like(text, '\\')) };
         let topic = self.topic_id.map_or("", |_| "opt_in");
         let mut params = vec![
             workspace.into(),
@@ -257,12 +275,7 @@ impl Wanted {
             return Ok(Vec::new());
         }
         let from = email_key(&self.text);
-        let (until, pattern) = (format!("{from}\u{10ffff}"), format!("{}%", escaped(&from)));
+        let (until, pattern) = (format!("{from}\u{10ffff}"), format!("{}%", like(&from, '\\')));
         member.query(beginning(member.workspace_id(), &from, &until, &pattern)).await
     }
-}
-
-/// A text as a pattern that fits it alone.
-fn escaped(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_")
 }

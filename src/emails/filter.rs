@@ -3,18 +3,52 @@
 use uuid::Uuid;
 
 use super::state::State;
-use super::store;
+use super::store::{self, columns};
 use crate::db::{Sql, Stmt, statements};
 use crate::id::WorkspaceId;
 use crate::web::Page;
 
+/// Of a state that has an index: not of those two that most mails are in. The store takes the index only where what it
+/// leaves out is left out here in the same words.
+macro_rules! in_state {
+    ($state:literal) => {
+        concat!(" AND state = ", $state, " AND state <> 10 AND state <> 40")
+    };
+}
+
+/// A mail may have come further with one recipient and be uncertain with another.
+macro_rules! uncertain {
+    () => {
+        " AND id IN (SELECT r.email_id FROM email_recipients r WHERE r.workspace_id = $1 AND r.state = 28)"
+    };
+}
+
+/// A page of those that are among some: older or newer than one.
+macro_rules! listed {
+    ($among:expr, $than:literal, $order:literal) => {
+        Sql::both(concat!(
+            "SELECT ",
+            columns!(summary),
+            " FROM emails WHERE workspace_id = $1",
+            $among,
+            " AND id ",
+            $than,
+            " $2 ORDER BY id",
+            $order,
+            " LIMIT $3"
+        ))
+    };
+}
+
 /// Those in which a text stands, of the next that are among some.
 macro_rules! containing {
-    ($among:literal) => {
+    ($among:expr) => {
         concat!(
-            "SELECT id, workspace_id, created_at, sender, subject, envelope, message_id, scheduled_at, state
-             FROM (SELECT id, workspace_id, created_at, sender, subject, envelope, message_id, scheduled_at, state
-                   FROM emails WHERE workspace_id = $1 AND id < $2 ",
+            "SELECT ",
+            columns!(summary),
+            " FROM (SELECT ",
+            columns!(summary),
+            " FROM emails WHERE workspace_id = $1 AND id < $2",
             $among,
             " ORDER BY id DESC LIMIT $4) AS newest
              WHERE LOWER(subject) LIKE $3 ESCAPE '!' OR LOWER(envelope) LIKE $3 ESCAPE '!' ORDER BY id DESC LIMIT 50"
@@ -22,46 +56,43 @@ macro_rules! containing {
     };
 }
 
+/// The last of the next that are among some.
+macro_rules! last {
+    ($among:expr) => {
+        concat!(
+            "SELECT id FROM emails WHERE workspace_id = $1 AND id < $2",
+            $among,
+            " ORDER BY id DESC LIMIT 1 OFFSET $3"
+        )
+    };
+}
+
 statements! {
-    lists {
-        /// Of a state that has an index: not of those two that most mails are in.
-        OLDER, NEWER =
-            "SELECT id, workspace_id, created_at, sender, subject, envelope, message_id, scheduled_at, state
-             FROM emails WHERE workspace_id = $1 AND state = $4 AND state <> 10 AND state <> 40" by "id";
-        /// A mail may have come further with one recipient and be uncertain with another.
-        OLDER_UNCERTAIN, NEWER_UNCERTAIN =
-            "SELECT id, workspace_id, created_at, sender, subject, envelope, message_id, scheduled_at, state
-             FROM emails WHERE workspace_id = $1 AND id IN
-                 (SELECT r.email_id FROM email_recipients r WHERE r.workspace_id = $1 AND r.state = 28)" by "id";
-    }
     functions {
         /// Of the next few thousand behind a mail those in whose subject or addresses a text stands: no index of
         /// either is kept, because each would cost every mail that is handed in.
         fn containing(workspace_id: WorkspaceId, behind: Uuid, pattern: &str)
             with [workspace_id, behind, pattern, SEARCHED] = Sql::both(containing!(""));
         fn containing_in_state(workspace_id: WorkspaceId, behind: Uuid, pattern: &str, state: i64)
-            with [workspace_id, behind, pattern, SEARCHED, state] = Sql::both(containing!(
-            "AND state = $5 AND state <> 10 AND state <> 40"));
+            with [workspace_id, behind, pattern, SEARCHED, state] = Sql::both(containing!(in_state!("$5")));
         fn containing_uncertain(workspace_id: WorkspaceId, behind: Uuid, pattern: &str)
-            with [workspace_id, behind, pattern, SEARCHED] = Sql::both(containing!(
-            "AND id IN (SELECT r.email_id FROM email_recipients r WHERE r.workspace_id = $1 AND r.state = 28)"));
+            with [workspace_id, behind, pattern, SEARCHED] = Sql::both(containing!(uncertain!()));
         /// The last of those that are looked through.
-        fn last(workspace_id: WorkspaceId, behind: Uuid) with [workspace_id, behind, SEARCHED - 1] = Sql::both(
-            "SELECT id FROM emails WHERE workspace_id = $1 AND id < $2 ORDER BY id DESC LIMIT 1 OFFSET $3");
+        fn last(workspace_id: WorkspaceId, behind: Uuid)
+            with [workspace_id, behind, SEARCHED - 1] = Sql::both(last!(""));
         fn last_in_state(workspace_id: WorkspaceId, behind: Uuid, state: i64)
-            with [workspace_id, behind, SEARCHED - 1, state] = Sql::both(
-            "SELECT id FROM emails WHERE workspace_id = $1 AND id < $2 AND state = $4 AND state <> 10 AND state <> 40
-             ORDER BY id DESC LIMIT 1 OFFSET $3");
+            with [workspace_id, behind, SEARCHED - 1, state] = Sql::both(last!(in_state!("$4")));
         fn last_uncertain(workspace_id: WorkspaceId, behind: Uuid)
-            with [workspace_id, behind, SEARCHED - 1] = Sql::both(
-            "SELECT id FROM emails WHERE workspace_id = $1 AND id < $2 AND id IN
-                 (SELECT r.email_id FROM email_recipients r WHERE r.workspace_id = $1 AND r.state = 28)
-             ORDER BY id DESC LIMIT 1 OFFSET $3");
+            with [workspace_id, behind, SEARCHED - 1] = Sql::both(last!(uncertain!()));
         /// How many mails are uncertain, counted to a bound.
         pub fn count_uncertain(workspace_id: WorkspaceId) = Sql::both(
             "SELECT COUNT(*) FROM (SELECT DISTINCT email_id FROM email_recipients
                  WHERE workspace_id = $1 AND state = 28 LIMIT 1001) AS uncertain");
     }
+    OLDER = listed!(in_state!("$4"), "<", " DESC");
+    NEWER = listed!(in_state!("$4"), ">", "");
+    OLDER_UNCERTAIN = listed!(uncertain!(), "<", " DESC");
+    NEWER_UNCERTAIN = listed!(uncertain!(), ">", "");
 }
 
 /// How many mails one search looks through.

@@ -17,6 +17,7 @@ use crate::config::TransportKind;
 use crate::db::DbError;
 use crate::error::Error;
 use crate::id::EmailId;
+use crate::text::like;
 use crate::web::{self, Layout, Leaf, Page, PageResult, Shell, Stamp};
 
 /// How many a search finds at once.
@@ -162,8 +163,8 @@ async fn found(
     search: &str,
 ) -> Result<Leaf<Summary>, Error> {
     let (workspace_id, wanted, (_, behind, _)) = (member.workspace_id(), search.to_lowercase(), page.bounds());
-    let escaped = wanted.replace('!', "!!").replace('%', "!%").replace('_', "!_");
-    let (containing, last) = filter::search(workspace_id, chosen, behind, &format!("%{escaped}%"));
+    let pattern = format!("%{}%", like(&wanted, '!'));
+    let (containing, last) = filter::search(workspace_id, chosen, behind, &pattern);
     let rows = member.read(containing).await?;
     let stored: Vec<Summary> = rows.iter().map(Summary::read).collect::<Result<_, _>>()?;
     let last = member.read(last).await?;

@@ -8,6 +8,7 @@ use super::store::Recipient;
 use crate::clock::SECOND;
 use crate::db::{Batch, DbError, Row, Sql, Stmt, among, statements};
 use crate::id::{ContactId, EmailId, Id, WorkspaceId, own_id, parts_of};
+use crate::text::like;
 use crate::web::Page;
 
 /// For how long a recipient is claimed at least; delivery knows how long exactly.
@@ -142,14 +143,14 @@ pub fn page_of_recipients(id: EmailId, wanted: &Wanted<'_>, page: &Page) -> Stmt
     let (upwards, from, rows) = page.bounds();
     let (_, number) = parts_of(from.into());
     let states: String = wanted.states.iter().map(|state| format!("{},", *state as i64)).collect();
-    let escaped = wanted.address.to_lowercase().replace('!', "!!").replace('%', "!%").replace('_', "!_");
+    let address = like(&wanted.address.to_lowercase(), '!');
     let sql = if upwards { NEWER } else { OLDER };
     let params = [
         id.into(),
         number.into(),
         rows.into(),
         format!(",{states}").into(),
-        format!("%{escaped}%").into(),
+        format!("%{address}%").into(),
         wanted.is_unsubscribed.into(),
         wanted.until.unwrap_or(if upwards { i64::MAX } else { i64::MIN }).into(),
     ];

@@ -24,6 +24,7 @@ macro_rules! columns {
         )
     };
 }
+pub(super) use columns;
 
 statements! {
     lists {

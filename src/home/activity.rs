@@ -53,15 +53,16 @@ pub struct Activity {
 pub async fn of(member: &Member<Look>, now: i64) -> Result<Vec<Activity>, Error> {
     let mut all = Vec::new();
     for kind in &KINDS {
-        // Where a day has more than is counted, its week has, too.
-        let day = counted(member, kind, Span::Day, now).await?;
-        let week = match &day {
-            Some(_) => counted(member, kind, Span::Week, now).await?,
-            None => None,
+        // The week holds the day; where it has more than is counted, the day may have less.
+        let week = counted(member, kind, Span::Week, now).await?;
+        let day = match &week {
+            Some(_) => None,
+            None => counted(member, kind, Span::Day, now).await?,
         };
+        let day = week.as_deref().or(day.as_deref());
         if week.as_ref().is_none_or(|hours| hours.iter().any(|hour| hour.count > 0)) {
-            let has_failed = [&day, &week].into_iter().flatten().flatten().any(|hour| hour.failed > 0);
-            let plots = vec![plot(kind, Span::Day, day.as_deref(), now), plot(kind, Span::Week, week.as_deref(), now)];
+            let has_failed = day.is_some_and(|hours| hours.iter().any(|hour| hour.failed > 0));
+            let plots = vec![plot(kind, Span::Day, day, now), plot(kind, Span::Week, week.as_deref(), now)];
             all.push(Activity { plots, has_failed });
         }
     }

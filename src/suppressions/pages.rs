@@ -15,6 +15,7 @@ use crate::app::App;
 use crate::auth;
 use crate::error::Error;
 use crate::id::SuppressionId;
+use crate::text::like;
 use crate::web::{
     self, ConfirmPage, Field, Form, LIMIT_OF_MANY, Layout, Leaf, MultipartForm, Page, PageError, PageResult, PathId,
     RECENT, Shell, Spool, Stamp,
@@ -98,8 +99,8 @@ async fn found<D: Duty>(member: &Member<D>, search: &str) -> Result<Vec<Entry>, 
         }
     }
     let wanted = search.to_lowercase();
-    let escaped = wanted.replace('!', "!!").replace('%', "!%").replace('_', "!_");
-    let all: Vec<Entry> = member.query(store::containing(workspace_id, &format!("%{escaped}%"))).await?;
+    let pattern = format!("%{}%", like(&wanted, '!'));
+    let all: Vec<Entry> = member.query(store::containing(workspace_id, &pattern)).await?;
     Ok(all.into_iter().filter(|entry| entry.email.to_lowercase().contains(&wanted)).collect())
 }
 

@@ -8,7 +8,7 @@ use super::store::Version;
 use super::template::Contents;
 use super::variable::{Misfit, Variables};
 use crate::id::{TemplateId, TemplateVersionId};
-use crate::memory::Held;
+use crate::memory::{Held, held_when_read};
 use crate::render::{self, Kind, Template};
 
 /// What was read of contents once, to be rendered often.
@@ -28,9 +28,7 @@ pub struct Rendering {
 
 impl Held for Rendering {
     fn held(&self) -> u64 {
-        /// What a byte takes when it is read, about.
-        const READ: u64 = 6;
-        self.length as u64 * READ
+        held_when_read(self.length)
     }
 }
 

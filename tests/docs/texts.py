@@ -6,6 +6,7 @@ names of hosts, ports and folders that only their writer has are replaced by tho
 between two blocks, or has before the first, is done here. What cannot be run is in NOT_RUN, with the reason.
 """
 
+import functools
 import json
 import re
 import subprocess
@@ -132,12 +133,16 @@ def stale():
 
 
 class Checker:
-    """Where a reader sits: a server, a key, and the commands that texts name."""
+    """Tries what texts show: with a server, a key, and the commands that they name."""
 
     def __init__(self, server, folder, submission):
         self.server, self.folder, self.submission = server, folder, submission
         self.key = server.create_key()
         server.create_user(*OWNER)
+
+    @functools.cached_property
+    def description(self):
+        return json.loads(self.server.ask("GET", "/openapi.json")[2])
 
     def read(self, name):
         """A text with what its reader has in place of what its writer had."""
@@ -227,20 +232,19 @@ def read_json(checker, code, env, folder):
         value = json.loads(code)
     except ValueError as problem:
         return [f"{problem} in {code}"]
-    description = json.loads(checker.server.ask("GET", "/openapi.json")[2])
-    schemas = description["components"]["schemas"]
     match value:
         case {"type": "rule" | "and" | "or"}:
             return is_taken_as_rule(checker, value)
         case {"statusCode": _}:
-            return fits(value, {"$ref": "#/components/schemas/Error"}, description, folder)
+            return fits(value, {"$ref": "#/components/schemas/Error"}, checker.description, folder)
         case {"object": "list"}:
             # What stands in the list is shortened there.
-            page = schemas["List_ListedContact"]
+            page = checker.description["components"]["schemas"]["List_ListedContact"]
             page = page | {"properties": page["properties"] | {"data": {"type": "array"}}}
-            return fits(value, page, description, folder)
+            return fits(value, page, checker.description, folder)
         case {"type": kind, "data": _}:
-            return fits([kind], schemas["NewWebhook"]["properties"]["events"], description, folder)
+            events = checker.description["components"]["schemas"]["NewWebhook"]["properties"]["events"]
+            return fits([kind], events, checker.description, folder)
         case _:
             return []
 

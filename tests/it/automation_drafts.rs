@@ -5,6 +5,7 @@ use serde_json::json;
 use crate::asking::encoded;
 use crate::automation_editor::{Editor, within};
 use crate::automation_pages::page;
+use crate::form_filling::plain;
 use crate::harness::{TestApp, on_both};
 use crate::templates::make;
 
@@ -18,8 +19,6 @@ async fn findings_beside_steps(editor: &Editor) -> usize {
     let page = page(&editor.app, &editor.cookie, &format!("{}/edit", editor.path)).await;
     let told = |element: &str| -> Vec<String> {
         let all = element.split("<p class=\"finding\">").skip(1);
-        let marks = [("&#60;", "<"), ("&#62;", ">"), ("&#34;", "\""), ("&#39;", "'"), ("&#38;", "&")];
-        let plain = |text: &str| marks.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to));
         all.map(|rest| plain(rest.split("</p>").next().unwrap_or_default())).collect()
     };
     assert_eq!(told(&page).len(), findings.len(), "each is told once: {findings:?}, {page}");

@@ -17,7 +17,7 @@ fn news(html: &str) -> Value {
     })
 }
 
-fn fields(edition: Value) -> Value {
+fn of_template(edition: Value) -> Value {
     json!({"html": null, "template": {"id": "news", "variables": {"EDITION": edition}}})
 }
 
@@ -34,7 +34,7 @@ on_both! {
         let stage = Stage::open(&store, &sink, 0).await;
         stage.add("ada@example.com", json!({"first_name": "Ada <3"})).await;
         published(&stage.post.app, &stage.key, news("<p>first</p>")).await;
-        let id = stage.send(fields(json!("May"))).await;
+        let id = stage.send(of_template(json!("May"))).await;
         let html = "<p>{{{FIRST_NAME|you}}}: {{ EDITION }} at {{ PRICE }}</p>{{{UNSUBSCRIBE_URL}}}";
         let second = publish_again(&stage, json!({"html": html})).await;
         let before = stage.read(&id).await;
@@ -57,17 +57,17 @@ on_both! {
     async fn a_broadcast_whose_template_cannot_be_sent_is_refused_with_the_reason(store: Store) {
         let sink = Sink::open().await;
         let stage = Stage::open(&store, &sink, 1).await;
-        let (status, answer) = stage.try_call("POST", "/broadcasts", stage.fields(fields(json!("May")))).await;
+        let (status, answer) = stage.try_call("POST", "/broadcasts", stage.fields(of_template(json!("May")))).await;
         assert_eq!((status, &answer["name"]), (404, &json!("not_found")), "{answer}");
         make(&stage.post.app, &stage.key, news("<p>{{ EDITION }}</p>")).await;
-        let draft = stage.call("POST", "/broadcasts", stage.fields(fields(json!("May")))).await;
+        let draft = stage.call("POST", "/broadcasts", stage.fields(of_template(json!("May")))).await;
         let send = format!("/broadcasts/{}/send", draft["id"].as_str().expect("an id"));
         let (status, answer) = stage.try_call("POST", &send, json!({})).await;
         assert!(status == 422 && answer["message"].as_str().is_some_and(|text| text.contains("is a draft")), "{answer}");
         publish_again(&stage, json!({"name": "News"})).await;
         for (more, word) in [
-            (fields(Value::Null), "`EDITION`"),
-            (fields(json!(5)), "`variables.EDITION` must be a string"),
+            (of_template(Value::Null), "`EDITION`"),
+            (of_template(json!(5)), "`variables.EDITION` must be a string"),
             (json!({"template": {"id": "news"}}), "cannot stand beside"),
         ] {
             let mut whole = stage.fields(more.clone());
@@ -80,7 +80,7 @@ on_both! {
         assert!(status == 422 && answer["message"].as_str().is_some_and(|text| text.contains("too long")), "{answer}");
         let other = stage.post.app.second_workspace_key().await;
         let segment = stage.post.app.post("/segments").key(&other).json(json!({"name": "S"})).send().await.json();
-        let mut theirs = stage.fields(fields(json!("May")));
+        let mut theirs = stage.fields(of_template(json!("May")));
         theirs["segment_id"] = segment["id"].clone();
         stage.post.app.post("/broadcasts").key(&other).json(theirs).send().await.refused(404, "not_found");
         assert_eq!(store.count("email_recipients").await, 0);
@@ -90,7 +90,7 @@ on_both! {
         let sink = Sink::open().await;
         let stage = Stage::open(&store, &sink, 1).await;
         published(&stage.post.app, &stage.key, news("<p>{{ EDITION }}</p>")).await;
-        let mut more = fields(json!("May"));
+        let mut more = of_template(json!("May"));
         more["scheduled_at"] = json!("in 1 hour");
         let id = stage.send(more).await;
         stage.call("DELETE", "/templates/news", json!({})).await;

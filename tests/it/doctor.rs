@@ -1,6 +1,7 @@
 //! `posthorn doctor`, file modes and sealed secrets, through the real binary.
 
 use std::fs::{self, Permissions};
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -97,6 +98,23 @@ fn files_that_others_could_read_are_mended_and_an_open_folder_is_told_of() {
     open_store(folder.path()).ok();
     assert_eq!(mode(&folder.path().join("posthorn.db")), 0o600);
     assert_eq!(mode(folder.path()), 0o755, "whose folder it is decides");
+}
+
+#[test]
+fn a_server_says_at_its_start_that_others_can_look_into_its_folder() {
+    let folder = TempDir::new().expect("a folder");
+    let place = folder.path().to_str().expect("text");
+    for (allowed, is_told) in [(0o755, true), (0o700, false)] {
+        set_mode(folder.path(), allowed);
+        let started = posthorn(&["--listen", "127.0.0.1:0", "--log", "warn", "--data-dir", place]).spawn();
+        let mut server = started.expect("a server");
+        let mut greeting = BufReader::new(server.stdout.take().expect("its output")).lines().map_while(Result::ok);
+        assert!(greeting.any(|line| line.contains("Reference")), "it has opened its store and says where it is");
+        server.kill().expect("its end");
+        let said = server.wait_with_output().expect("what it said").stderr;
+        let said = String::from_utf8(said).expect("text");
+        assert_eq!(said.contains("chmod 700"), is_told, "{allowed:o}: {said}");
+    }
 }
 
 #[test]

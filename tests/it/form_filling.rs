@@ -24,7 +24,8 @@ fn attribute(tag: &str, name: &str) -> Option<String> {
     tag[start..].split('"').next().map(plain)
 }
 
-fn plain(escaped: &str) -> String {
+/// A text of a page as it is read.
+pub fn plain(escaped: &str) -> String {
     let mut text = escaped.to_owned();
     for (entity, char) in [("&#60;", "<"), ("&#62;", ">"), ("&#34;", "\""), ("&#39;", "'"), ("&#38;", "&")] {
         text = text.replace(entity, char);

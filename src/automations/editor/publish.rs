@@ -12,7 +12,7 @@ use crate::accounts::{Duty, Manage, Member};
 use crate::app::App;
 use crate::automations::automation::{self, AutomationName, ExitEvent, ReEntry, Status};
 use crate::automations::graph::Graph;
-use crate::automations::names::{self, Wanted};
+use crate::automations::names;
 use crate::automations::store::{self as automations, Change, GraphText, NewAutomation};
 use crate::db::{Batch, DbError};
 use crate::error::Error;
@@ -78,8 +78,8 @@ async fn publish_page(member: &Member<Manage>, work: &Work, status: StatusCode, 
     let differences = match &work.live {
         Some(live) => {
             let before = published(live)?;
-            let named = Wanted::in_configs(before.configs().chain(after.configs()));
-            let names = names::load(&member.app.db, member.workspace_id(), &named).await?;
+            let names =
+                names::load(&member.app.db, member.workspace_id(), before.configs().chain(after.configs())).await?;
             difference::between(&before, &after, &names)
         }
         None => Vec::new(),

@@ -15,7 +15,7 @@ use crate::accounts::{Duty, Look, Manage, Member};
 use crate::app::App;
 use crate::automations::automation::{self, Status};
 use crate::automations::graph::Graph;
-use crate::automations::names::{self, Wanted};
+use crate::automations::names;
 use crate::automations::outline::{StepLine, lines};
 use crate::automations::picture::Picture;
 use crate::automations::store::{self as automations, Change, GraphText, Stored};
@@ -120,8 +120,7 @@ async fn show(member: Member<Look>, path: VersionPath) -> PageResult {
     let graph = Graph::stored(&found.steps, &found.connections).ok_or(Error::Internal)?;
     let before = published(&live)?;
     let after = Contents { steps: read(&found.steps)?, connections: read(&found.connections)?, ..before.clone() };
-    let named = Wanted::in_configs(before.configs().chain(after.configs()));
-    let names = names::load(&member.app.db, member.workspace_id(), &named).await?;
+    let names = names::load(&member.app.db, member.workspace_id(), before.configs().chain(after.configs())).await?;
     let mut hidden = member.hidden(&purpose(id, found.version));
     hidden.push(("live".into(), live.listed.version.to_string()));
     let content = VersionPage {
@@ -173,8 +172,7 @@ async fn compare(member: &Member<Look>, from: VersionPath, to: VersionPath) -> P
     };
     let address = |version: &str| member.address(&format!("/automations/{id}/versions/{version}"));
     let (before, after) = (contents(&from)?, contents(&to)?);
-    let named = Wanted::in_configs(before.configs().chain(after.configs()));
-    let names = names::load(&member.app.db, member.workspace_id(), &named).await?;
+    let names = names::load(&member.app.db, member.workspace_id(), before.configs().chain(after.configs())).await?;
     let differences = difference::between(&before, &after, &names);
     let turned = address(&format!("{}..{}", to.version, from.version));
     let link = |one: StoredVersion| VersionLink {

@@ -14,7 +14,7 @@ use super::work::{Work, gone};
 use crate::accounts::{Manage, Member};
 use crate::app::App;
 use crate::automations::graph::Exit;
-use crate::automations::names::{self, Offers, Wanted};
+use crate::automations::names::{self, Offers};
 use crate::automations::picture::{self, Names, Picture};
 use crate::error::Error;
 use crate::id::AutomationId;
@@ -225,9 +225,11 @@ async fn show(member: Member<Manage>, id: Result<PathId<AutomationId>, Error>) -
 }
 
 pub async fn edit_page(member: &Member<Manage>, work: &Work, shown: ShownPanel, said: Said) -> PageResult {
-    let named = Wanted::in_configs(work.contents.configs());
-    let names = names::load(&member.app.db, member.workspace_id(), &named).await?;
-    let offers = names::offers(&member.app.db, member.workspace_id()).await?;
+    let names = names::load(&member.app.db, member.workspace_id(), work.contents.configs()).await?;
+    let offers = match shown {
+        ShownPanel::Step(..) => names::offers(&member.app.db, member.workspace_id()).await?,
+        _ => Offers::default(),
+    };
     let findings = work.findings(member).await?;
     let current = match &shown {
         ShownPanel::Step(key, _) => key.clone(),

@@ -28,7 +28,7 @@ use crate::events::RESERVED_PREFIX;
 use crate::http_client::{HttpClient, Reach};
 use crate::id::{AutomationId, ContactId, WorkspaceId};
 use crate::limits::Background;
-use crate::memory::{Held, Room, WeighedCache, weighed_cache};
+use crate::memory::{Held, Room, WeighedCache, held_when_read, weighed_cache};
 use crate::occurrences::{EndedRun, Ending, Occurrences};
 use crate::templates::Templates;
 use crate::webhooks::{self, EventType};
@@ -71,9 +71,7 @@ pub(super) struct Plan {
 
 impl Held for Plan {
     fn held(&self) -> u64 {
-        /// What a byte takes when it is read, about.
-        const READ: u64 = 6;
-        self.length as u64 * READ
+        held_when_read(self.length)
     }
 }
 

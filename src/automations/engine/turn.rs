@@ -56,19 +56,18 @@ impl Engine {
 
     async fn try_turn(&self, claimed: &Claimed) -> Result<(), DbError> {
         let Some(plan) = self.plan(claimed).await? else { return self.abandon(claimed).await };
-        let mut place = None;
-        if claimed.state.len() > LARGE {
-            place = self.large_turns.acquire().await.ok();
-        }
+        let (mut needs_place, mut place) = (claimed.state.len() > LARGE, None);
         let mut answer: Option<Result<Value, String>> = None;
         let mut refused_mail = HashMap::new();
         for _ in 0..ATTEMPTS {
+            if needs_place && place.is_none() {
+                place = self.large_turns.acquire().await.ok();
+            }
             let before = Run::stored(&claimed.state, claimed.id, &plan.graph, claimed.created_at);
             let Some(before) = before else { return self.abandon(claimed).await };
             let view = View { refused_mail: refused_mail.clone(), ..self.look(claimed, &plan, &before).await? };
-            if place.is_none() && view.is_large() {
-                drop((before, view));
-                place = self.large_turns.acquire().await.ok();
+            if !needs_place && view.is_large() {
+                needs_place = true;
                 continue;
             }
             // Who stands before a call without a place in its line is only given one: it was
@@ -90,8 +89,7 @@ impl Engine {
                 None => match aside::take_light(claimed, &plan, &view, given) {
                     Some(turn) => (view, turn),
                     None => {
-                        drop((before, view));
-                        place = self.large_turns.acquire().await.ok();
+                        needs_place = true;
                         continue;
                     }
                 },

@@ -194,6 +194,11 @@ impl Graph {
         self.connections.iter().find(|(at, by, _)| *at == from && *by == exit).map(|(_, _, to)| *to)
     }
 
+    /// The step of a key.
+    pub fn find(&self, key: &str) -> Option<(usize, &Step)> {
+        self.in_order().find(|(_, step)| step.key == key)
+    }
+
     /// The steps in the order a reader follows them.
     pub fn in_order(&self) -> impl Iterator<Item = (usize, &Step)> {
         self.order.iter().map(|at| (*at, &self.steps[*at]))

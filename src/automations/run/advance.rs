@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{Ending, Position, Run, Status, find};
+use super::{Ending, Position, Run, Status};
 use crate::automations::graph::{Action, Exit, Graph, Mail, Step, TemplatedMail};
 use crate::clock::{MINUTE, SECOND};
 use crate::id::{OccurrenceId, SegmentId};
@@ -163,7 +163,7 @@ impl Run {
     pub fn call(&self, graph: &Graph, world: &World<'_>) -> Option<Call> {
         let Position::Calling { step, attempt, not_before } = &self.position else { return None };
         let is_due = *not_before <= world.steady && !world.is_ended && world.may_call;
-        let (_, found) = find(graph, step).filter(|_| is_due)?;
+        let (_, found) = graph.find(step).filter(|_| is_due)?;
         let Action::Webhook { url } = &found.action else { return None };
         let contact = world.contact.as_ref().unwrap_or(&NOBODY);
         let values = Values { event: world.event, contact, waited: &self.waited, budget: world.budget };
@@ -202,7 +202,7 @@ impl Run {
     /// Takes one step. `true` when the run can go on at once.
     fn take(&mut self, graph: &Graph, key: &str, world: &mut World<'_>, effects: &mut Vec<Effect>) -> bool {
         let now = world.now;
-        let Some((_, step)) = find(graph, key) else {
+        let Some((_, step)) = graph.find(key) else {
             self.fail(key, now, "the step is not in the graph");
             return true;
         };
@@ -308,7 +308,7 @@ impl Run {
     /// event happened, not by when we look.
     fn listen(&mut self, graph: &Graph, key: &str, wait: (Option<i64>, i64), world: &World<'_>) -> bool {
         let (deadline, judged) = wait;
-        let Some((_, step)) = find(graph, key) else { return false };
+        let Some((_, step)) = graph.find(key) else { return false };
         let Action::WaitForEvent { event_name, filter, .. } = &step.action else { return false };
         let after = self.consumed.get(event_name).and_then(Value::as_i64).unwrap_or(0).max(judged);
         let contact = world.contact.as_ref().unwrap_or(&NOBODY);

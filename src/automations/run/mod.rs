@@ -201,7 +201,7 @@ impl Run {
     /// The event that the run waits for.
     pub fn waiting_for<'a>(&self, graph: &'a Graph) -> Option<&'a str> {
         let Position::Waiting { step, .. } = &self.position else { return None };
-        match &find(graph, step)?.1.action {
+        match &graph.find(step)?.1.action {
             Action::WaitForEvent { event_name, .. } => Some(event_name),
             _ => None,
         }
@@ -219,7 +219,7 @@ impl Run {
     /// The address of the call that the run stands before, however often it was tried.
     pub fn about_to_call<'a>(&self, graph: &'a Graph) -> Option<&'a str> {
         let Position::Calling { step, .. } = &self.position else { return None };
-        match &find(graph, step)?.1.action {
+        match &graph.find(step)?.1.action {
             Action::Webhook { url } => Some(url),
             _ => None,
         }
@@ -228,7 +228,7 @@ impl Run {
     /// Whether the history decided over the run in a turn, or has to wake it: at
     /// every wait that it stands at or has come past since it was `before`.
     pub fn leans_on_history(&self, before: &Run, graph: &Graph) -> bool {
-        let is_wait = |key: &str| find(graph, key).is_some_and(|(_, step)| step.action.is_wait());
+        let is_wait = |key: &str| graph.find(key).is_some_and(|(_, step)| step.action.is_wait());
         let fresh = self.trace.iter().filter(|entry| !before.trace.contains(entry));
         self.waiting_for(graph).is_some() || fresh.into_iter().any(|entry| is_wait(&entry.key))
     }
@@ -285,7 +285,7 @@ impl Run {
 
     /// The steps that the run can still come to.
     fn ahead(&self, graph: &Graph) -> Vec<usize> {
-        let from = self.position.step().and_then(|step| find(graph, step));
+        let from = self.position.step().and_then(|step| graph.find(step));
         let mut ahead: Vec<usize> = from.into_iter().map(|(at, _)| at).collect();
         let mut next = 0;
         while let Some(at) = ahead.get(next).copied() {
@@ -337,7 +337,7 @@ impl Run {
 
     /// Moves on to the next step, or ends where there is none.
     fn go(&mut self, graph: &Graph, key: &str, exit: Exit, now: i64) -> bool {
-        let next = find(graph, key).and_then(|(at, _)| graph.next(at, exit)).and_then(|to| graph.step(to));
+        let next = graph.find(key).and_then(|(at, _)| graph.next(at, exit)).and_then(|to| graph.step(to));
         match next {
             Some(step) => self.position = Position::Ready { step: step.key.clone() },
             None => self.end(now, Ending::Completed),
@@ -359,10 +359,6 @@ impl Run {
         });
         &mut self.trace[at]
     }
-}
-
-fn find<'a>(graph: &'a Graph, key: &str) -> Option<(usize, &'a Step)> {
-    graph.in_order().find(|(_, step)| step.key == key)
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use super::store::{self, Named, Stored};
 use crate::accounts::{Duty, Look, Manage, Member};
 use crate::app::App;
 use crate::automations::graph::Graph;
-use crate::automations::names::{self, Wanted};
+use crate::automations::names;
 use crate::automations::pages::Act;
 use crate::automations::picture::{self, Names, Picture, Traffic};
 use crate::automations::store as automations;
@@ -211,8 +211,7 @@ async fn read(member: Member<Look>, id: Result<RunPath, Error>) -> PageResult {
     let status = record.listed.status.as_str();
     let automation: Option<automations::Stored> =
         member.query(automations::by_id(member.workspace_id(), id.automation)).await?;
-    let named = Wanted::in_configs(record.graph.configs());
-    let names = names::load(&member.app.db, member.workspace_id(), &named).await?;
+    let names = names::load(&member.app.db, member.workspace_id(), record.graph.configs()).await?;
     let content = RunPage {
         layout: member.layout(),
         shell: member.shell("/automations"),
@@ -261,8 +260,8 @@ async fn read(member: Member<Look>, id: Result<RunPath, Error>) -> PageResult {
 
 /// What a step is about.
 fn about(graph: &Graph, key: &str, names: &Names) -> String {
-    let step = graph.in_order().map(|(_, step)| step).find(|step| step.key == key);
-    step.map(|step| picture::described(step.action.type_name(), &step.config, names).2).unwrap_or_default()
+    let step = graph.find(key);
+    step.map(|(_, step)| picture::described(step.action.type_name(), &step.config, names).2).unwrap_or_default()
 }
 
 fn address_of<D: Duty>(member: &Member<D>, id: &RunPath) -> String {

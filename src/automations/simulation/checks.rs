@@ -112,7 +112,7 @@ pub fn keeps_history(before: &Run, after: &Run) -> Result<(), String> {
 }
 
 fn action<'a>(graph: &'a Graph, key: &str) -> Option<&'a Action> {
-    graph.in_order().find(|(_, step)| step.key == key).map(|(_, step)| &step.action)
+    graph.find(key).map(|(_, step)| &step.action)
 }
 
 /// No timer fires early.
@@ -133,9 +133,9 @@ fn is_put_off(entry: &Trace) -> bool {
 
 /// Whether the window of a step was open when it ended.
 fn is_open(store: &Store, graph: &Graph, entry: &Trace) -> bool {
-    let step = graph.in_order().find(|(_, step)| step.key == entry.key).map(|(_, step)| step);
+    let step = graph.find(&entry.key);
     let at = entry.completed_at.unwrap_or_default();
-    step.and_then(|step| step.send_window.as_ref()).is_none_or(|window| window.next_opening(at, &store.zone) == at)
+    step.and_then(|(_, step)| step.send_window.as_ref()).is_none_or(|window| window.next_opening(at, &store.zone) == at)
 }
 
 fn timed_out(entry: &Trace) -> bool {

@@ -11,7 +11,7 @@ use super::plan::Sample;
 use super::routes::check_ties;
 use super::store;
 use crate::accounts::{Manage, Member};
-use crate::contacts::{change::Ties, properties::Declared, properties_store};
+use crate::contacts::{change::Ties, page_one::declared, properties::Declared};
 use crate::db::DbError;
 use crate::error::Error;
 use crate::id::{ImportId, SegmentId, TopicId};
@@ -133,10 +133,6 @@ async fn waiting(member: &Member<Manage>, id: ImportId) -> Result<(Sample, usize
     Ok((Sample::of(&start, start.len() == size, SHOWN)?, size))
 }
 
-async fn declared(member: &Member<Manage>) -> Result<Vec<Declared>, Error> {
-    Ok(Declared::read_all(&member.read(properties_store::all(member.workspace_id())).await?)?)
-}
-
 fn purpose(id: ImportId) -> String {
     format!("create import {id}")
 }
@@ -149,18 +145,18 @@ pub async fn map(member: Member<Manage>, id: Result<PathId<ImportId>, Error>) ->
     let (sample, _) = waiting(&member, id).await?;
     let declared = declared(&member).await?;
     let guessed: Vec<String> = (0..sample.header.len()).map(|column| sample.guess(column, &declared)).collect();
-    Ok(map_page(&member, StatusCode::OK, id, (&sample, &guessed), &ImportOptions::default(), Flaws::default()).await?)
+    let options = ImportOptions::default();
+    Ok(map_page(&member, StatusCode::OK, id, (&sample, &guessed, &declared), &options, Flaws::default()).await?)
 }
 
 async fn map_page(
     member: &Member<Manage>,
     status: StatusCode,
     id: ImportId,
-    (sample, all_chosen): (&Sample, &[String]),
+    (sample, all_chosen, declared): (&Sample, &[String], &[Declared]),
     options: &ImportOptions,
     flaws: Flaws,
 ) -> Result<Response, Error> {
-    let declared = declared(member).await?;
     let own = [
         ("", "leave it out"),
         ("email", "Address"),
@@ -226,7 +222,8 @@ pub async fn begin(
         Ok(()) => Ok(member.see_other(&format!("/imports/{id}"))),
         Err(error @ (Error::Invalid { .. } | Error::NotFound { .. })) => {
             let status = StatusCode::UNPROCESSABLE_ENTITY;
-            let chosen = (&sample, meanings.as_slice());
+            let declared = declared(&member).await?;
+            let chosen = (&sample, meanings.as_slice(), declared.as_slice());
             Ok(map_page(&member, status, id, chosen, &options, Flaws::of(&error)).await?)
         }
         Err(error) => Err(error.into()),

@@ -6,6 +6,7 @@ use crate::clock::{SECOND, Time};
 use crate::db::{DbError, FromRow, Row, Sql, from_row, statements};
 use crate::id::{AutomationId, ContactId, EmailId, OccurrenceId, RunId, WorkspaceId};
 use crate::mime::Address;
+use crate::text::like;
 use crate::work::{Claimable, InOrder, claim_rows};
 
 /// How many rows are gone through at once.
@@ -30,7 +31,7 @@ impl Person {
 
     /// What JSON that names the address looks like, in lower case: alone, or behind a name.
     fn patterns(&self) -> [String; 2] {
-        let key = self.email_key.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_");
+        let key = like(&self.email_key, '\\');
         [format!("%\"{key}\"%"), format!("%<{key}>%")]
     }
 }

@@ -56,14 +56,19 @@ pub fn post(server: SocketAddr, path: &str, cookie: &str, body: &str) -> anyhow:
 
 /// Posts JSON with a key, and reads the JSON of an answer in the 200s.
 pub fn post_json(server: SocketAddr, path: &str, key: &str, body: &Value) -> anyhow::Result<Value> {
+    send_json(server, ("POST", path), key, body)
+}
+
+/// The same by any method.
+pub fn send_json(server: SocketAddr, (method, path): (&str, &str), key: &str, body: &Value) -> anyhow::Result<Value> {
     let body = body.to_string();
     let request = format!(
-        "POST {path} HTTP/1.1\r\nhost: {server}\r\nconnection: close\r\nauthorization: Bearer {key}\r\n\
+        "{method} {path} HTTP/1.1\r\nhost: {server}\r\nconnection: close\r\nauthorization: Bearer {key}\r\n\
          content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     );
     let answer = send(server, &request)?;
-    ensure!(answer.head.starts_with("HTTP/1.1 2"), "POST {path}: {} {}", answer.head, answer.body);
+    ensure!(answer.head.starts_with("HTTP/1.1 2"), "{method} {path}: {} {}", answer.head, answer.body);
     Ok(serde_json::from_str(&answer.body)?)
 }
 

@@ -23,6 +23,12 @@ enum What {
     Wrong(String),
 }
 
+/// The path to what is further in than a place.
+pub(super) fn joined(place: &str, path: &str) -> String {
+    let dot = if path.is_empty() || path.starts_with('[') { "" } else { "." };
+    format!("{place}{dot}{path}")
+}
+
 impl Fault {
     pub(super) fn missing() -> Fault {
         Fault { path: String::new(), what: What::Missing { sent: None } }
@@ -42,8 +48,7 @@ impl Fault {
 
     /// The same, further in.
     pub(super) fn within(mut self, place: &str) -> Fault {
-        let dot = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
-        self.path = format!("{place}{dot}{}", self.path);
+        self.path = joined(place, &self.path);
         self
     }
 

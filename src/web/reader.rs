@@ -2,7 +2,7 @@
 //! the fields of a struct come in the order in which it declares them, so that
 //! the first of them that is wrong is told, wherever it stood; a field that is
 //! not there, or null, is `None` or missing; and what is wrong is told with the
-//! path to it.
+//! path to it, as is what nobody reads.
 
 use std::cell::RefCell;
 
@@ -11,7 +11,7 @@ use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, IntoDeserialize
 use serde::forward_to_deserialize_any;
 use serde_json::{Map, Value};
 
-use super::fault::Fault;
+use super::fault::{Fault, joined};
 use super::lookalike::is_like;
 use super::object::Object;
 use super::query::Params;
@@ -32,8 +32,8 @@ pub fn read<T: DeserializeOwned>(fields: impl Into<Object>) -> Result<T, Error> 
 pub(super) fn read_body<T: DeserializeOwned>(fields: Object) -> Result<T, Error> {
     UNKNOWN.with_borrow_mut(Vec::clear);
     let read = read(fields)?;
-    for Unknown { sent, meant } in UNKNOWN.take() {
-        warnings::warn(|| warnings::unknown_field(&shown(&sent), meant))?;
+    for Unknown { path, meant } in UNKNOWN.take() {
+        warnings::warn(|| warnings::unknown_field(&path, meant))?;
     }
     Ok(read)
 }
@@ -172,16 +172,29 @@ impl Fields {
         UNKNOWN.with_borrow_mut(|noted| {
             for sent in unknown.take(warnings::MOST.saturating_sub(noted.len())) {
                 let meant = self.known.iter().find(|known| is_like(sent, known) && !is_sent(known));
-                noted.push(Unknown { sent: sent.clone(), meant: meant.copied() });
+                noted.push(Unknown { path: shown(sent), meant: meant.copied() });
             }
         });
     }
 }
 
-/// A field that nobody reads, and what was perhaps meant by it.
+/// A field that nobody reads, where it stands, and what was perhaps meant by it.
 struct Unknown {
-    sent: String,
+    path: String,
     meant: Option<&'static str>,
+}
+
+/// Reads what stands at a place: what is noted meanwhile stands there.
+fn read_within<T>(place: impl FnOnce() -> String, read: impl FnOnce() -> T) -> T {
+    let before = UNKNOWN.with_borrow(Vec::len);
+    let value = read();
+    UNKNOWN.with_borrow_mut(|noted| {
+        if let Some(within @ [_, ..]) = noted.get_mut(before..) {
+            let place = place();
+            within.iter_mut().for_each(|unknown| unknown.path = joined(&place, &unknown.path));
+        }
+    });
+    value
 }
 
 thread_local! {
@@ -211,7 +224,8 @@ impl<'de> MapAccess<'de> for Fields {
             Some(Value::Null) => Given::Null,
             Some(value) => Given::Value(value.take()),
         };
-        seed.deserialize(Reader(given)).map_err(|fault| fault.suggest(|| self.lookalike()).within(self.name))
+        let read = read_within(|| self.name.to_owned(), || seed.deserialize(Reader(given)));
+        read.map_err(|fault| fault.suggest(|| self.lookalike()).within(self.name))
     }
 }
 
@@ -241,7 +255,9 @@ impl<'de> SeqAccess<'de> for Items {
         let Some(item) = self.items.next() else { return Ok(None) };
         let at = self.at;
         self.at += 1;
-        seed.deserialize(Reader(Given::Value(item))).map(Some).map_err(|fault| fault.within(&format!("[{at}]")))
+        let place = || format!("[{at}]");
+        let read = read_within(place, || seed.deserialize(Reader(Given::Value(item))));
+        read.map(Some).map_err(|fault| fault.within(&place()))
     }
 
     fn size_hint(&self) -> Option<usize> {

@@ -18,7 +18,10 @@ INSIDE = """
     /automations /automations/new /automations/{automation} /automations/{automation}/delete
     /automations/{automation}/edit /automations/{automation}/edit?step=start /automations/{automation}/edit?step=pro
     /automations/{automation}/edit?step=receipt /automations/{automation}/edit?step=paid
-    /automations/{automation}/edit?step=mark /automations/{automation}/edit?after=start&way=default
+    /automations/{automation}/edit?step=mark /automations/{automation}/edit?step=join
+    /automations/{automation}/edit?step=pause /automations/{automation}/edit?step=tell
+    /automations/{automation}/edit?step=forget /automations/{automation}/edit?step=end
+    /automations/{automation}/edit?after=start&way=default
     /automations/{automation}/edit/discard /automations/{automation}/edit/publish
     /automations/{automation}/runs/{run} /automations/{automation}/runs/{failed_run}
     /automations/{automation}/runs/{run}/cancel
@@ -209,7 +212,7 @@ def furnish(server, hook):
 
 
 def automate(call, make, template):
-    """An automation with two versions, and one for whom it ends badly."""
+    """An automation with two versions and a step of each type; one comes to a step that fails, nobody beyond."""
     rule = {"type": "rule", "field": "event.plan", "operator": "eq", "value": "pro"}
     steps = [
         {"key": "start", "type": "trigger", "config": {"event_name": "order.placed"}},
@@ -218,6 +221,10 @@ def automate(call, make, template):
         {"key": "pro", "type": "condition", "config": rule},
         {"key": "mark", "type": "contact_update", "config": {"properties": {"plan": {"var": "event.plan"}}}},
         {"key": "join", "type": "add_to_segment", "config": {"segment_id": str(uuid.UUID(int=0))}},
+        {"key": "pause", "type": "delay", "config": {"duration": "1 day 12 hours"}},
+        {"key": "tell", "type": "webhook", "config": {"url": f"https://example.com/{'hook' * 40}"}},
+        {"key": "forget", "type": "contact_delete", "config": {}},
+        {"key": "end", "type": "exit", "config": {}},
     ]
     ways = [
         {"from": "start", "to": "receipt"},
@@ -225,6 +232,10 @@ def automate(call, make, template):
         {"from": "paid", "to": "pro", "type": "event_received"},
         {"from": "pro", "to": "mark", "type": "condition_met"},
         {"from": "pro", "to": "join", "type": "condition_not_met"},
+        {"from": "mark", "to": "pause"},
+        {"from": "pause", "to": "tell"},
+        {"from": "tell", "to": "end"},
+        {"from": "join", "to": "forget"},
     ]
     first = {"name": "A" * 120, "status": "enabled", "steps": steps[:3], "connections": ways[:2]}
     automation = make("automation", "/automations", first)

@@ -221,11 +221,13 @@ on_both! {
         let round = tokio::spawn(async move { engine.round().await });
         tokio::time::sleep(Duration::from_millis(150)).await;
         stage.call("POST", &format!("/broadcasts/{id}/cancel"), json!({})).await;
+        let (before, dialogues) = (addresses(&sink).len(), sink.heard("EHLO"));
         stage.post.app.clock.advance(SECOND);
         round.await.expect("no panic").expect("a round");
         let out = addresses(&sink).len();
+        assert!(out < 60 && out - before <= dialogues, "{} left by {dialogues} dialogues after {before}", out - before);
         while stage.post.round().await > 0 {}
-        assert!(out < 60 && addresses(&sink).len() == out, "{out} left");
+        assert_eq!(addresses(&sink).len(), out, "nobody gets it after that");
         let counts = stage.read(&id).await["progress"]["counts"].clone();
         assert_eq!((&counts["delivered"], &counts["canceled"]), (&json!(out), &json!(60 - out)), "what is out is out");
     }

@@ -1,5 +1,7 @@
 //! The documentation at `/docs`, as a reader finds it. `tests/docs/run` also pastes its examples.
 
+use posthorn::contacts::{Contact, Email};
+use posthorn::id::ContactId;
 use posthorn::occurrences::SystemEvent;
 use serde_json::Value;
 
@@ -121,6 +123,16 @@ fn guides_name_everything_there_is() {
     }
     for way in words(&schemas["AutomationConnectionType"]["enum"]) {
         assert!(automations.contains(&format!("`{way}`")), "{way}");
+    }
+    let variables = automations.split("\n## ").find(|part| part.starts_with("Variables\n")).expect("a section");
+    let path = schemas["Variable"]["properties"]["var"]["description"].as_str().expect("how a path begins");
+    let roots: Vec<String> = path.split('`').skip(1).step_by(2).map(str::to_owned).collect();
+    assert_eq!(roots.len(), 3, "{path}");
+    let email = Email::try_from("ada@example.com".to_owned()).expect("an address");
+    let contact = Contact::new(ContactId::from(uuid::Uuid::nil()), &email, 0).json();
+    let fields = contact.as_object().expect("fields").keys().map(|field| format!("contact.{field}"));
+    for beginning in fields.chain(roots) {
+        assert!(variables.contains(&format!("`{beginning}")), "{beginning}");
     }
     let webhooks = guide("webhooks");
     for kind in words(&schemas["WebhookEventType"]["enum"]) {

@@ -44,6 +44,18 @@ on_both! {
         let mail = json!({"from": "a@b.example", "to": "c@d.example", "subject": "x", "text": "x", "replyTo": "e@f.example"});
         let mail = app.post("/emails").key(&key).json(mail).send().await;
         assert_eq!((mail.status, warnings(&mail)), (200, vec!["The field `replyTo` is not known here; did you mean `reply_to`?"]));
+        let within = json!({"from": "a@b.example", "to": "c@d.example", "subject": "x", "text": "x", "replyTo": "e@f.example",
+            "tags": [{"name": "a", "value": "b"}, {"name": "c", "value": "d", "vaule": 1}],
+            "attachments": [{"filename": "a.txt", "content": "aGk=", "contentType": "text/plain"}]});
+        let told = [
+            "The field `tags[1].vaule` is not known here.",
+            "The field `attachments[0].contentType` is not known here; did you mean `content_type`?",
+            "The field `replyTo` is not known here; did you mean `reply_to`?",
+        ];
+        let mail = app.post("/emails").key(&key).json(within.clone()).send().await;
+        assert_eq!((mail.status, warnings(&mail)), (200, told.to_vec()), "by its path");
+        let refused = strict(app.post("/emails").key(&key).json(within)).send().await;
+        assert_eq!(refused.refused(422, "validation_error"), told[0]);
         let batch = json!([{"event": "a", "email": "a@b.example", "data": {}}]);
         let batch = app.post("/events/send/batch").key(&key).json(batch).send().await;
         assert_eq!((batch.status, warnings(&batch).len()), (202, 1));

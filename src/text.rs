@@ -47,6 +47,19 @@ pub fn like(text: &str, escape: char) -> String {
     pattern
 }
 
+/// A number as people read it.
+pub fn grouped(number: i64) -> String {
+    let digits = number.to_string();
+    let mut shown = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) && !shown.ends_with('-') {
+            shown.push(',');
+        }
+        shown.push(digit);
+    }
+    shown
+}
+
 /// One line of at most so many characters, not all of them spaces.
 pub fn is_one_line(text: &str, most: usize) -> bool {
     !is_longer(text, most) && !text.chars().any(char::is_control) && !text.trim().is_empty()
@@ -193,7 +206,13 @@ pub(crate) use word_set;
 
 #[cfg(test)]
 mod tests {
-    use super::like;
+    use super::{grouped, like};
+
+    #[test]
+    fn numbers_are_grouped_by_thousands() {
+        let all = [0, 7, 999, 1_000, 12_345, 1_234_567, -1_000].map(grouped);
+        assert_eq!(all, ["0", "7", "999", "1,000", "12,345", "1,234,567", "-1,000"]);
+    }
 
     #[test]
     fn a_pattern_fits_its_text_alone() {

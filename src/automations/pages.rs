@@ -7,12 +7,12 @@ use http::StatusCode;
 use serde_json::json;
 
 use super::automation::{self, ReEntry, Status};
-use super::editor::{self, Unpublished, VersionRow};
+use super::editor::{self, Unpublished, Versions};
 use super::graph::Graph;
 use super::names;
 use super::outline::{StepLine, lines};
 use super::picture::Picture;
-use super::runs::{COUNTED, RunRow, run_rows, traffic};
+use super::runs::{COUNTED, RunRow, run_rows, runs_by_status, traffic};
 use super::shapes::Item;
 use super::store::{self, NewAutomation, Stored};
 use crate::accounts::{Duty, Look, Manage, Member};
@@ -48,6 +48,9 @@ struct AutomationsPage {
     shell: Shell,
     notice: Option<String>,
     automations: Vec<AutomationRow>,
+    /// What is listed, where, and whether that is here: all, or those with a status.
+    statuses: Vec<(&'static str, String, bool)>,
+    is_filtered: bool,
     /// Those that were never published.
     drafts: Vec<DraftRow>,
     may_manage: bool,
@@ -66,7 +69,8 @@ struct AutomationRow {
     version: i64,
     runs: String,
     failed: String,
-    has_failed: bool,
+    /// Where those that failed are listed, if there are any.
+    failed_runs: Option<String>,
     updated: Stamp,
 }
 
@@ -79,12 +83,18 @@ struct DraftRow {
 
 async fn list(member: Member<Look>) -> PageResult {
     let page = member.page()?;
-    let listed: Vec<(Item, i64, i64)> = member.query(store::page_counted(member.workspace_id(), &page)).await?;
-    let Leaf { items, newer, older } = page.leaf(listed, &member.address("/automations"), |(one, _, _)| one.id);
+    let asked = member.asked("status").unwrap_or_default();
+    let status = Status::ALL.into_iter().find(|status| status.as_str() == asked);
+    let address = |status: Option<Status>| {
+        let query = status.map(|status| format!("?status={}", status.as_str())).unwrap_or_default();
+        member.address(&format!("/automations{query}"))
+    };
+    let listed: Vec<(Item, i64, i64)> = member.query(store::page_counted(member.workspace_id(), &page, status)).await?;
+    let Leaf { items, newer, older } = page.leaf(listed, &address(status), |(one, _, _)| one.id);
     let now = member.app.clock.now();
     let row = |(one, runs, failed): (Item, i64, i64)| AutomationRow {
         failed: if failed > MOST_FAILED { format!("{MOST_FAILED}+") } else { failed.to_string() },
-        has_failed: failed > 0,
+        failed_runs: (failed > 0).then(|| member.address(&format!("/runs?status=failed&automation={}", one.id))),
         href: member.address(&format!("/automations/{}", one.id)),
         name: one.name,
         enabled: one.status == Status::Enabled.as_str(),
@@ -93,7 +103,11 @@ async fn list(member: Member<Look>) -> PageResult {
         runs: if runs > MOST_COUNTED { format!("{MOST_COUNTED}+") } else { runs.to_string() },
         updated: Stamp::ago(one.updated_at.0, now),
     };
-    let unpublished: Vec<Unpublished> = member.query(editor::unpublished(member.workspace_id())).await?;
+    // What was never published has no status.
+    let unpublished: Vec<Unpublished> = match status {
+        Some(_) => Vec::new(),
+        None => member.query(editor::unpublished(member.workspace_id())).await?,
+    };
     let draft = |draft: Unpublished| DraftRow {
         href: member.address(&format!("/automations/{}/edit", draft.id)),
         name: draft.contents.name,
@@ -109,6 +123,10 @@ async fn list(member: Member<Look>) -> PageResult {
         drafts: unpublished.into_iter().map(draft).collect(),
         may_manage: member.may_manage(),
         new: member.address("/automations/new"),
+        statuses: [("All", None), ("Enabled", Some(Status::Enabled)), ("Disabled", Some(Status::Disabled))]
+            .map(|(word, one)| (word, address(one), one == status))
+            .into(),
+        is_filtered: status.is_some(),
         automations: items.into_iter().map(row).collect(),
         example: first_automation(&member.app),
         newer,
@@ -156,11 +174,12 @@ struct AutomationPage {
     refresh: u32,
     /// Who has edited it since it was published, and when.
     draft: Option<(String, Stamp)>,
-    versions: Vec<VersionRow>,
-    older_versions: Option<String>,
+    versions: Versions,
     /// What the visitor may do here, if that is more than looking.
     acts: Option<Acts>,
     runs: Vec<RunRow>,
+    /// What its runs with a status are called, and where they are listed.
+    runs_by_status: Vec<(&'static str, String)>,
     newer: Option<String>,
     older: Option<String>,
     code: Call,
@@ -182,7 +201,7 @@ struct Acts {
     delete: String,
 }
 
-fn gone() -> Error {
+pub fn gone() -> Error {
     Error::not_found("There is no such automation here. It may have been deleted already.")
 }
 
@@ -200,7 +219,7 @@ async fn read(member: Member<Look>, id: Result<PathId<AutomationId>, Error>) -> 
     let Leaf { items, newer, older } = run_rows(&member, id).await?;
     let traffic = traffic(&member, id, stored.listed.version, &graph).await?;
     let names = names::load(&member.app.db, member.workspace_id(), graph.configs()).await?;
-    let (versions, older_versions) = editor::version_rows(&member, id).await?;
+    let versions = editor::versions(&member, id).await?;
     let now = member.app.clock.now();
     let draft = editor::has_draft(&member, id).await?.map(|(author, at)| (author, Stamp::ago(at, now)));
     let enabled = stored.listed.status == Status::Enabled.as_str();
@@ -239,8 +258,8 @@ async fn read(member: Member<Look>, id: Result<PathId<AutomationId>, Error>) -> 
         refresh: if items.iter().any(|run| run.status.look == "busy") { 5 } else { 30 },
         draft,
         versions,
-        older_versions,
         acts,
+        runs_by_status: runs_by_status(&member, id),
         id,
         runs: items,
         newer,

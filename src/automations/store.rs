@@ -8,7 +8,7 @@ use super::editor;
 use super::graph::Graph;
 use super::shapes::Item;
 use crate::credentials::grant_stands;
-use crate::db::{Batch, Db, DbError, Sql, Stmt, from_row, statements};
+use crate::db::{Batch, Db, DbError, Sql, Stmt, Value, from_row, statements};
 use crate::id::{AutomationId, GrantId, Id, WorkspaceId};
 use crate::seal::Seal;
 use crate::web::Page;
@@ -253,14 +253,18 @@ fn listen<'a>(batch: &mut Batch, workspace_id: WorkspaceId, names: impl Iterator
 
 /// Those with the status, or all.
 pub fn page(workspace_id: WorkspaceId, page: &Page, status: Option<Status>) -> Stmt {
-    let wanted = status.map_or(Status::ALL, |status| [status, status]);
-    page.statement(OLDER, NEWER, workspace_id, wanted.map(|status| status.as_str().into()))
+    page.statement(OLDER, NEWER, workspace_id, either(status))
 }
 
-/// As [`page`] of all, each row followed by how many runs it has had and how many
-/// of them failed, counted to a bound.
-pub fn page_counted(workspace_id: WorkspaceId, page: &Page) -> Stmt {
-    page.statement(OLDER_COUNTED, NEWER_COUNTED, workspace_id, Status::ALL.map(|status| status.as_str().into()))
+/// As [`page`], each row followed by how many runs it has had and how many of them
+/// failed, counted to a bound.
+pub fn page_counted(workspace_id: WorkspaceId, page: &Page, status: Option<Status>) -> Stmt {
+    page.statement(OLDER_COUNTED, NEWER_COUNTED, workspace_id, either(status))
+}
+
+/// The status twice, or both of them.
+fn either(status: Option<Status>) -> [Value; 2] {
+    status.map_or(Status::ALL, |status| [status, status]).map(|status| status.as_str().into())
 }
 
 /// What to change; whatever is `None` stays as it is.

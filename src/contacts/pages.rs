@@ -19,6 +19,7 @@ use crate::docs::Call;
 use crate::error::Error;
 use crate::id::{ContactId, SegmentId, TopicId};
 use crate::occurrences::Occurrences;
+use crate::text::grouped;
 use crate::web::{self, Layout, Leaf, PageResult, Shell, Stamp};
 use crate::{segments, topics};
 
@@ -171,19 +172,6 @@ pub(super) fn people(count: i64) -> String {
     }
 }
 
-/// A number as people read it.
-pub(super) fn grouped(number: i64) -> String {
-    let digits = number.to_string();
-    let mut shown = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) && !shown.ends_with('-') {
-            shown.push(',');
-        }
-        shown.push(digit);
-    }
-    shown
-}
-
 /// The names of the segments of each contact on a page.
 async fn segment_names(member: &Member<Look>, page: &[Item]) -> Result<HashMap<ContactId, Vec<String>>, Error> {
     let mut names: HashMap<ContactId, Vec<String>> = HashMap::new();
@@ -249,12 +237,6 @@ mod tests {
         assert_eq!((shown(None, Some("L")), shown(Some(" "), None)), ("L".into(), String::new()));
         let many = row(contact(None, None).into(), String::new(), vec!["x".into(); 9], NOW);
         assert_eq!((many.segments.len(), many.more), (MOST_SHOWN, 3));
-    }
-
-    #[test]
-    fn numbers_are_grouped_by_thousands() {
-        let all = [0, 7, 999, 1_000, 12_345, 1_234_567, -1_000].map(grouped);
-        assert_eq!(all, ["0", "7", "999", "1,000", "12,345", "1,234,567", "-1,000"]);
     }
 
     #[test]

@@ -9,7 +9,6 @@ use http::StatusCode;
 
 use super::judging::{self, Preview};
 use super::page_one::declared;
-use super::pages::grouped;
 use super::properties::Declared;
 use super::rule_editor::{Refused, Rules, filter_of};
 use super::rule_rows::Editor;
@@ -20,6 +19,7 @@ use crate::error::Error;
 use crate::id::SegmentId;
 use crate::occurrences::Occurrences;
 use crate::segments::{self, GivenFilter, SegmentChange, SegmentName};
+use crate::text::grouped;
 use crate::web::{self, Change, ConfirmPage, Field, Form, Layout, PageResult, PathId, Shell};
 
 /// How many blank rows a group ends with.

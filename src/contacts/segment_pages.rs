@@ -8,7 +8,7 @@ use axum::routing::{get, post};
 use http::StatusCode;
 
 use super::page_one::declared;
-use super::pages::{grouped, people, whole_name};
+use super::pages::{people, whole_name};
 use super::rule_page;
 use super::rule_rows::Editor;
 use super::shapes::Item;
@@ -19,6 +19,7 @@ use crate::error::Error;
 use crate::id::SegmentId;
 use crate::occurrences::Occurrences;
 use crate::segments::{self, SegmentChange, SegmentName};
+use crate::text::grouped;
 use crate::web::{
     self, Change, ConfirmPage, Field, Form, Layout, Leaf, Page, PageResult, PathId, RECENT, Shell, Stamp,
 };

@@ -155,7 +155,7 @@ async fn alerts(member: &Member<Look>) -> Result<Vec<Alert>, Error> {
         0 => {}
         failed => {
             let text = format!("{} failed in the last 7 days.", counted(failed, "run", "runs"));
-            alerts.push(alert("branch", text, "/automations", "Look at the automations"));
+            alerts.push(alert("branch", text, "/runs?status=failed", "Look at them"));
         }
     }
     let domains: Vec<FaultyDomain> = member.query(store::faulty_domains(workspace)).await?;

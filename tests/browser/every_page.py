@@ -15,7 +15,7 @@ SENDER = "Acme <hello@acme.example>"
 # A page that is looked at, below the dashboard. In braces: the id of something that `furnish` or the test makes.
 INSIDE = """
     / /account /account/second-factor /account/sessions/end-others /apps /apps/{grant}/revoke /audit
-    /automations /automations/new /automations/{automation} /automations/{automation}/delete
+    /automations /automations?status=enabled /automations/new /automations/{automation} /automations/{automation}/delete
     /automations/{automation}/edit /automations/{automation}/edit?step=start /automations/{automation}/edit?step=pro
     /automations/{automation}/edit?step=receipt /automations/{automation}/edit?step=paid
     /automations/{automation}/edit?step=mark /automations/{automation}/edit?step=join
@@ -36,10 +36,11 @@ INSIDE = """
     /emails/{scheduled}/cancel /emails/{delayed} /emails/{delayed}/recipients/0/drop /erasures/{erasure}
     /events /events/new /events/send /events/{event} /events/{event}/delete /events/{event}/test
     /forms /forms/new /forms/{form} /forms/{form}/delete
-    /imports /imports/{import} /imports/{waiting_import}/map
+    /imports /imports?status=failed /imports/{import} /imports/{waiting_import}/map
     /keys /keys/{key}/delete /keys/{key}/rename /logs /logs/{request} /occurrences/{occurrence}
     /password /properties /properties/{property}/delete
-    /received /received/{received} /received/{received}/forward /runs
+    /received /received/{received} /received/{received}/forward
+    /runs /runs?status=failed&automation={automation}
     /segments /segments/new /segments/{segment} /segments/{segment}/delete /segments/{rules} /segments/{rules}/rules
     /segments/{rules}/rules/clear
     /settings /suppressions /suppressions/{suppression}/delete

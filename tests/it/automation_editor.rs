@@ -261,6 +261,29 @@ on_both! {
         assert_eq!(editor.live().await["version"], 1);
     }
 
+    async fn what_is_wrong_is_tied_to_its_field(app: TestApp) {
+        let mut editor = Editor::new(app).await;
+        editor.edit("add", "after=wait&way=default&type=contact_update").await;
+        editor.edit("add", "after=contact_update&way=default&type=condition").await;
+        let rule = "rule_field=event.plan&rule_operator=eq&rule_kind=text&rule_value=pro";
+        for (act, fields, id, inputs) in [
+            ("settings", format!("name=n&re_entry=always&exit_on={}&window_from=&window_until=", "x".repeat(1025)), "f-exit_on", 1),
+            ("settings", "name=n&re_entry=always&exit_on=&window_from=9&window_until=17%3A00".to_owned(), "f-window", 2),
+            ("step", "step=contact_update&key=contact_update&first_name_act=keep&last_name_act=keep&unsubscribed=keep\
+                &pair_key=age&pair_kind=number&pair_value=x".to_owned(), "f-pair-1", 1),
+            ("step", format!("step=condition&key=condition&joint=and&{rule}&rule_field=event.age&rule_operator=gt\
+                &rule_kind=number&rule_value=x"), "f-rule-2", 1),
+        ] {
+            let answer = editor.send(act, &fields).await;
+            let told = answer.text();
+            assert_eq!(answer.status, 422, "{act} {fields}: {told}");
+            let described = format!(" aria-invalid=\"true\" aria-describedby=\"{id}-error\"");
+            assert_eq!(told.matches(&described).count(), inputs, "{id}: {told}");
+            assert_eq!(told.matches(&format!("<p class=\"field-error\" id=\"{id}-error\">")).count(), 1, "{id}: {told}");
+            assert_eq!(told.matches("class=\"field-error\"").count(), 1, "{id}: {told}");
+        }
+    }
+
     async fn every_type_of_step_can_be_added_and_said_in_a_form(app: TestApp) {
         let key = app.full_key().await;
         let segment = app.post("/segments").key(&key).json(json!({"name": "Friends"})).send().await.json();

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::Value;
+
 use crate::automation_pages::owner;
 use crate::harness::{TestApp, on_both};
 
@@ -289,6 +291,19 @@ const MACHINES: &[(&str, &[&str])] = &[
     ("for whoever watches over the process", &["healthz", "readyz", "metrics"]),
 ];
 
+/// What a list of the API can be asked for beside a page of it: the operation, its parameter, and the page that finds
+/// the same, with its own.
+const FILTERS: &[(&str, &str, &str)] = &[
+    ("list_automation_runs", "status", "/runs?status=running"),
+    ("list_automations", "status", "/automations?status=enabled"),
+    ("list_broadcast_recipients", "bounce_type", "/broadcasts/{id}/recipients?bounce_type=permanent"),
+    ("list_broadcast_recipients", "email", "/broadcasts/{id}/recipients?search=ada"),
+    ("list_broadcast_recipients", "type", "/broadcasts/{id}/recipients?type=opened"),
+    ("list_contact_imports", "status", "/imports?status=completed"),
+    ("list_contacts", "segment_id", "/contacts?segment="),
+    ("list_suppressions", "origin", "/suppressions?origin=bounce"),
+];
+
 fn named(lists: &[(&'static str, &'static [&'static str])]) -> Vec<&'static str> {
     lists.iter().flat_map(|(_, operations)| operations.iter().copied()).collect()
 }
@@ -313,6 +328,33 @@ on_both! {
         assert!(new.is_empty(), "on which page does a person do this? {new:?}");
         let gone: Vec<_> = known.difference(&described).collect();
         assert!(gone.is_empty(), "the API has no such operations: {gone:?}");
+    }
+
+    async fn what_a_list_is_asked_for_can_be_chosen_on_its_page(app: TestApp) {
+        let description = app.get("/openapi.json").send().await.json();
+        let items = description["paths"].as_object().expect("paths").values();
+        let operations = items.flat_map(|item| item.as_object().expect("operations").values());
+        let word = |value: &Value| value.as_str().expect("a word").to_owned();
+        let mut described = BTreeSet::new();
+        for operation in operations.filter(|one| word(&one["operationId"]).starts_with("list_")) {
+            let parameters = operation["parameters"].as_array().into_iter().flatten();
+            let asked = parameters.filter(|one| one["in"] == "query").map(|one| word(&one["name"]));
+            let filters = asked.filter(|name| !["limit", "after", "before"].contains(&name.as_str()));
+            described.extend(filters.map(|name| (word(&operation["operationId"]), name)));
+        }
+        let known: BTreeSet<_> = FILTERS.iter().map(|(operation, name, _)| ((*operation).to_owned(), (*name).to_owned())).collect();
+        assert_eq!(described, known, "each filter of the API needs a page that has it");
+
+        let cookie = owner(&app).await;
+        for (operation, name, page) in FILTERS.iter().filter(|(_, _, page)| !page.contains('{')) {
+            let (_, query) = page.split_once('?').expect("a parameter");
+            let (own, _) = query.split_once('=').expect("a value");
+            let answer = app.get(format!("/dashboard{page}")).header("cookie", &cookie).send().await;
+            let shown = answer.text();
+            assert_eq!(answer.status, 200, "{page}: {shown}");
+            let is_there = shown.contains(&format!("name=\"{own}\"")) || shown.contains(&format!("?{query}\""));
+            assert!(is_there, "{operation} has {name}, {page} does not: {shown}");
+        }
     }
 
     /// A method that no page knows is refused with those that the page has.

@@ -199,6 +199,8 @@ fn architecture_2_every_statement_in_the_source_is_on_the_list() {
         "= waiting_rows!(",
         "= everywhere_by!(",
         "= of_contact!(",
+        "= longer!(",
+        "= edge!(",
         "= events!(",
         "= deliveries!(",
         "= lock!(",

@@ -310,6 +310,10 @@ on_both! {
         app.clock.advance(HOUR);
         let gone = verify(&app, &key, &domain).await;
         assert_eq!((&gone["status"], statuses(&gone)[2]), (&json!("failed"), "failed"));
+        let owner = app.owner().await;
+        let overview = app.see("/dashboard/", &owner).await.text();
+        let alert = format!("example.com has failing DNS records. <a href=\"/dashboard/domains/{}\">", id(&domain));
+        assert!(overview.contains(&alert), "{overview}");
         let cached = may_send(&app, workspace, None, "example.com").await;
         assert!(cached.is_ok(), "what is cached is guarded: {cached:?}");
         app.app.domains().forget_sender(workspace, "example.com");

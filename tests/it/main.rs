@@ -100,6 +100,7 @@ mod register;
 mod relay_reports;
 mod request_log;
 mod retention;
+mod run_lists;
 mod runs;
 mod segments;
 mod segments_broadcasts;

@@ -269,7 +269,7 @@ on_both! {
 
     async fn whoever_answers_410_is_disabled_and_the_owners_are_told(store: Store) {
         let teller = Teller::open(&store).await;
-        teller.app.owner().await;
+        let owner = teller.app.owner().await;
         let listener = Listener::new(&[410]).await;
         let webhook = teller.webhook(&listener.url, &["topic.created"]).await;
         let webhook = id(&webhook);
@@ -280,8 +280,12 @@ on_both! {
         assert_eq!(statuses(&teller.events(webhook).await), ["failed"]);
         let mails = store.rows("SELECT subject FROM emails").await;
         assert_eq!(mails, [[Some("A webhook was disabled".to_owned())]]);
+        let alert = "1 webhook is disabled, because calls to it kept failing. <a href=\"/dashboard/webhooks\">";
+        let overview = async || teller.app.see("/dashboard/", &owner).await.text();
+        assert!(overview().await.contains(alert), "{}", overview().await);
         teller.patch(webhook, json!({"status": "enabled"})).await;
         assert_eq!(teller.get(&format!("/webhooks/{webhook}")).await.get("disabled_reason"), None);
+        assert!(!overview().await.contains("kept failing"));
     }
 
     async fn five_days_of_failures_disable_it_and_one_success_counts_anew(store: Store) {

@@ -4,6 +4,7 @@ mod acts;
 mod contents;
 mod difference;
 mod fields;
+mod in_flight;
 mod new;
 mod outline;
 mod publish;
@@ -20,7 +21,7 @@ use axum::Router;
 use crate::app::App;
 
 pub use store::{ALL, Unpublished, forget, unpublished};
-pub use versions::{VersionRow, is_unpublished, version_rows};
+pub use versions::{Versions, is_unpublished, versions};
 pub use work::has_draft;
 
 pub fn router() -> Router<App> {

@@ -6,9 +6,10 @@ use axum::routing::get;
 use http::StatusCode;
 
 use super::difference::{self, Difference};
+use super::in_flight::InFlight;
 use super::store;
 use super::work::{Work, gone, published, read};
-use crate::accounts::{Duty, Manage, Member};
+use crate::accounts::{Manage, Member};
 use crate::app::App;
 use crate::automations::automation::{self, AutomationName, ExitEvent, ReEntry, Status};
 use crate::automations::graph::Graph;
@@ -19,9 +20,6 @@ use crate::error::Error;
 use crate::id::{AutomationId, Id};
 use crate::web::{self, ConfirmPage, Form, Layout, PageResult, PathId, Shell};
 use crate::windows::Window;
-
-/// Among how many of the newest runs those in flight are counted.
-pub const MOST_COUNTED: i64 = 2000;
 
 pub fn router() -> Router<App> {
     Router::new()
@@ -48,18 +46,6 @@ struct PublishPage {
     findings: Vec<(Option<String>, String)>,
     differences: Vec<Difference>,
     in_flight: String,
-}
-
-/// How many runs of an automation go on with the version that they have.
-pub async fn in_flight<D: Duty>(member: &Member<D>, id: AutomationId) -> Result<String, Error> {
-    let found: Option<i64> = member.query(store::in_flight(id, MOST_COUNTED)).await?;
-    Ok(match found.unwrap_or_default() {
-        0 => "No run is in flight.".to_owned(),
-        1 => "1 run is in flight. It keeps the version that it started with; new runs take the new one.".to_owned(),
-        many => format!(
-            "{many} runs are in flight. They keep the version that they started with; new runs take the new one."
-        ),
-    })
 }
 
 async fn ask_to_publish(member: Member<Manage>, id: Result<PathId<AutomationId>, Error>) -> PageResult {
@@ -101,7 +87,7 @@ async fn publish_page(member: &Member<Manage>, work: &Work, status: StatusCode, 
         author: work.draft.as_ref().map(|draft| draft.author.clone()).filter(|author| *author != member.session.email),
         findings: findings.iter().map(|finding| (finding.step.clone(), finding.sentence())).collect(),
         differences,
-        in_flight: if live > 0 { in_flight(member, work.id).await? } else { String::new() },
+        in_flight: if live > 0 { InFlight::count(member, work.id).await?.sentence() } else { String::new() },
     };
     Ok(web::page(status, &content))
 }

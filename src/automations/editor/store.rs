@@ -59,16 +59,11 @@ statements! {
              FROM automations a JOIN automation_versions v ON v.automation_id = a.id
              WHERE a.workspace_id = $1 AND a.id = $2 AND a.deleted_at IS NULL AND v.version < $3
              ORDER BY v.version DESC LIMIT 21");
-        /// Among so many of the newest runs, how many are in flight by each version.
-        pub fn in_flight_by_version(automation_id: AutomationId, newest: i64) = Sql::both(
-            "SELECT version, COUNT(*) FROM
-                 (SELECT version, status FROM runs WHERE automation_id = $1 ORDER BY id DESC LIMIT $2) AS newest
-             WHERE status = 'running' GROUP BY version");
-        /// Among so many of the newest runs, how many are in flight.
+        /// Of so many of the newest runs, how many go by each version, and how many of these are in flight.
         pub fn in_flight(automation_id: AutomationId, newest: i64) = Sql::both(
-            "SELECT COUNT(*) FROM
-                 (SELECT status FROM runs WHERE automation_id = $1 ORDER BY id DESC LIMIT $2) AS newest
-             WHERE status = 'running'");
+            "SELECT version, COUNT(*), COUNT(CASE WHEN status = 'running' THEN 1 END) FROM
+                 (SELECT version, status FROM runs WHERE automation_id = $1 ORDER BY id DESC LIMIT $2) AS newest
+             GROUP BY version");
     }
 }
 

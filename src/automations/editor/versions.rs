@@ -8,7 +8,7 @@ use http::StatusCode;
 
 use super::contents::Contents;
 use super::difference::{self, Difference};
-use super::publish::{MOST_COUNTED, in_flight};
+use super::in_flight::InFlight;
 use super::store::{self, StoredVersion};
 use super::work::{Work, gone, published, read};
 use crate::accounts::{Duty, Look, Manage, Member};
@@ -45,32 +45,33 @@ pub struct VersionRow {
     pub difference: Option<String>,
 }
 
-/// The newest versions of an automation, and where older ones are.
-pub async fn version_rows<D: Duty>(
-    member: &Member<D>,
-    id: AutomationId,
-) -> Result<(Vec<VersionRow>, Option<String>), Error> {
+/// Versions in the list on the page of their automation.
+pub struct Versions {
+    pub rows: Vec<VersionRow>,
+    pub older: Option<String>,
+    /// What was not counted of the runs that go by them.
+    pub caveat: Option<String>,
+}
+
+/// The newest versions of an automation.
+pub async fn versions<D: Duty>(member: &Member<D>, id: AutomationId) -> Result<Versions, Error> {
     let below = member.asked("below").and_then(|below| below.parse().ok()).unwrap_or(i64::MAX);
     let found: Vec<(i64, String, i64)> = member.query(store::versions(member.workspace_id(), id, below)).await?;
-    let in_flight: Vec<(i64, i64)> = member.query(store::in_flight_by_version(id, MOST_COUNTED)).await?;
-    let in_flight = |version: i64| match in_flight.iter().find(|(one, _)| *one == version)?.1 {
-        1 => Some("1 run goes by it".to_owned()),
-        many => Some(format!("{many} runs go by it")),
-    };
+    let in_flight = InFlight::count(member, id).await?;
     let now = member.app.clock.now();
     let row = |(version, event_name, created_at): &(i64, String, i64)| VersionRow {
         href: member.address(&format!("/automations/{id}/versions/{version}")),
         version: *version,
         event_name: event_name.clone(),
         created: Stamp::ago(*created_at, now),
-        in_flight: in_flight(*version),
+        in_flight: in_flight.by(*version),
         difference: (*version > 1)
             .then(|| member.address(&format!("/automations/{id}/versions/{}..{version}", version - 1))),
     };
     let rows: Vec<VersionRow> = found.iter().take(SHOWN).map(row).collect();
     let last = rows.last().filter(|_| found.len() > SHOWN).map(|last| last.version);
     let older = last.map(|last| member.address(&format!("/automations/{id}?below={last}#versions")));
-    Ok((rows, older))
+    Ok(Versions { rows, older, caveat: in_flight.caveat() })
 }
 
 #[derive(Template)]
@@ -134,7 +135,7 @@ async fn show(member: Member<Look>, path: VersionPath) -> PageResult {
         picture: Picture::draw(&graph, &names, |_| "").zoomed(member.asked("zoom").as_deref()),
         steps: lines(&graph, &names, None),
         differences: difference::between(&before, &after, &names),
-        in_flight: in_flight(&member, id).await?,
+        in_flight: InFlight::count(&member, id).await?.sentence(),
         action: member.address(&format!("/automations/{id}/versions/{}/restore", found.version)),
         hidden,
         may_manage: member.may_manage(),

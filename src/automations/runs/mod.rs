@@ -13,6 +13,7 @@ use axum::Router;
 
 use crate::app::App;
 
+pub use all_pages::runs_by_status;
 pub use mail::HELD_AFTER;
 pub use pages::{COUNTED, RunRow, run_rows, traffic};
 pub use retention::{ALL as RETENTION, forget_ended};

@@ -1,8 +1,10 @@
 //! Runs in the store, as far as people and programs look at them.
 
+use uuid::Uuid;
+
 use super::STATUSES;
 use crate::db::{Sql, Stmt, Value, from_row, statements};
-use crate::id::{AutomationId, ContactId, MessageId, OccurrenceId, RunId, WorkspaceId};
+use crate::id::{AutomationId, ContactId, Id, MessageId, OccurrenceId, RunId, WorkspaceId};
 use crate::occurrences::Ending;
 use crate::web::Page;
 
@@ -17,14 +19,16 @@ macro_rules! everywhere {
     };
 }
 
-/// The runs of every automation: of each only as many as a page may show, and all of them in order. Without an index
-/// over all runs of a workspace, which every run would have to be written to, that is how few are looked at.
+/// The runs of automations, all of them or one: of each only as many as a page may show, and all of them in order.
+/// Without an index over all runs of a workspace, which every run would have to be written to, that is how few are
+/// looked at.
 macro_rules! of_each {
     (sqlite, $runs:expr, $order:literal) => {
         concat!(
             everywhere!("FROM automations a CROSS JOIN runs r"),
             " LEFT JOIN contacts c ON c.workspace_id = r.workspace_id AND c.id = r.contact_id
-              WHERE a.workspace_id = $1 AND a.deleted_at IS NULL AND r.automation_id = a.id AND r.id IN (",
+              WHERE a.workspace_id = $1 AND a.id BETWEEN $4 AND $5 AND a.deleted_at IS NULL
+                AND r.automation_id = a.id AND r.id IN (",
             $runs,
             ") ORDER BY r.id",
             $order,
@@ -37,41 +41,22 @@ macro_rules! of_each {
             $runs,
             ") AS one JOIN runs r ON r.automation_id = a.id AND r.id = one.id
               LEFT JOIN contacts c ON c.workspace_id = r.workspace_id AND c.id = r.contact_id
-              WHERE a.workspace_id = $1 AND a.deleted_at IS NULL ORDER BY r.id",
+              WHERE a.workspace_id = $1 AND a.id BETWEEN $4 AND $5 AND a.deleted_at IS NULL ORDER BY r.id",
             $order,
             " LIMIT $3"
         )
     };
 }
 
-/// The runs of one automation that a page may show: all, those that failed, which have an index, or others among the
-/// next five hundred.
+/// The runs of one automation that a page may show, of those that are among some.
 macro_rules! of_one {
-    (all, $side:literal, $order:literal) => {
+    ($among:literal, $side:literal, $order:literal) => {
         concat!(
-            "SELECT n.id FROM runs n WHERE n.automation_id = a.id AND n.id ",
+            "SELECT n.id FROM runs n WHERE n.automation_id = a.id",
+            $among,
+            " AND n.id ",
             $side,
             " $2 ORDER BY n.id",
-            $order,
-            " LIMIT $3"
-        )
-    };
-    (failed, $side:literal, $order:literal) => {
-        concat!(
-            "SELECT n.id FROM runs n WHERE n.automation_id = a.id AND n.status = 'failed' AND n.id ",
-            $side,
-            " $2 ORDER BY n.id",
-            $order,
-            " LIMIT $3"
-        )
-    };
-    (some, $side:literal, $order:literal) => {
-        concat!(
-            "SELECT m.id FROM (SELECT n.id, n.status FROM runs n WHERE n.automation_id = a.id AND n.id ",
-            $side,
-            " $2 ORDER BY n.id",
-            $order,
-            " LIMIT 500) AS m WHERE m.status = $4 ORDER BY m.id",
             $order,
             " LIMIT $3"
         )
@@ -79,10 +64,56 @@ macro_rules! of_one {
 }
 
 macro_rules! everywhere_by {
-    ($which:ident, $side:literal, $order:literal) => {
+    ($among:literal, $side:literal, $order:literal) => {
         Sql::each(
-            of_each!(sqlite, of_one!($which, $side, $order), $order),
-            of_each!(postgres, of_one!($which, $side, $order), $order),
+            of_each!(sqlite, of_one!($among, $side, $order), $order),
+            of_each!(postgres, of_one!($among, $side, $order), $order),
+        )
+    };
+}
+
+/// How many automations have more runs than so many on one side of one.
+macro_rules! longer {
+    ($side:literal, $order:literal) => {
+        Sql::both(concat!(
+            "SELECT COUNT(*) FROM automations a
+             WHERE a.workspace_id = $1 AND a.id BETWEEN $4 AND $5 AND a.deleted_at IS NULL AND EXISTS
+                 (SELECT 1 FROM runs n WHERE n.automation_id = a.id AND n.id ",
+            $side,
+            " $2 ORDER BY n.id",
+            $order,
+            " LIMIT 1 OFFSET $3)"
+        ))
+    };
+}
+
+/// The first run of any automation that has so many others of its own before it.
+macro_rules! edge {
+    ($side:literal, $order:literal) => {
+        Sql::each(
+            concat!(
+                "SELECT r.id, r.created_at FROM automations a CROSS JOIN runs r
+                 WHERE a.workspace_id = $1 AND a.id BETWEEN $4 AND $5 AND a.deleted_at IS NULL
+                   AND r.automation_id = a.id AND r.id =
+                     (SELECT n.id FROM runs n WHERE n.automation_id = a.id AND n.id ",
+                $side,
+                " $2 ORDER BY n.id",
+                $order,
+                " LIMIT 1 OFFSET $3) ORDER BY r.id",
+                $order,
+                " LIMIT 1"
+            ),
+            concat!(
+                "SELECT r.id, r.created_at FROM automations a CROSS JOIN LATERAL
+                     (SELECT n.id, n.created_at FROM runs n WHERE n.automation_id = a.id AND n.id ",
+                $side,
+                " $2 ORDER BY n.id",
+                $order,
+                " LIMIT 1 OFFSET $3) AS r
+                 WHERE a.workspace_id = $1 AND a.id BETWEEN $4 AND $5 AND a.deleted_at IS NULL ORDER BY r.id",
+                $order,
+                " LIMIT 1"
+            ),
         )
     };
 }
@@ -94,7 +125,7 @@ macro_rules! of_contact {
             everywhere!("FROM runs r JOIN automations a ON a.workspace_id = r.workspace_id AND a.id = r.automation_id"),
             " LEFT JOIN contacts c ON c.workspace_id = r.workspace_id AND c.id = r.contact_id
               WHERE r.workspace_id = $1 AND r.contact_id = $4 AND a.deleted_at IS NULL
-                AND r.status IN ($5, $6, $7, $8) AND r.id ",
+                AND r.status IN ($5, $6, $7, $8) AND r.automation_id BETWEEN $9 AND $10 AND r.id ",
             $side,
             " $2 ORDER BY r.id",
             $order,
@@ -120,6 +151,9 @@ statements! {
              WHERE automation_id = $1 AND status = 'failed'" by "id";
     }
     functions {
+        /// How many automations the runs of a workspace are of.
+        pub fn count_automations(workspace_id: WorkspaceId) = Sql::both(
+            "SELECT COUNT(*) FROM automations WHERE workspace_id = $1 AND deleted_at IS NULL");
         pub fn by_id(workspace_id: WorkspaceId, automation_id: AutomationId, id: RunId) = Sql::both(
             "SELECT r.id, r.status, r.created_at, r.completed_at, r.contact_id, r.occurrence_id, r.version, r.state,
                     r.attempt, r.settled, v.event_name, v.steps, v.connections, o.payload,
@@ -161,12 +195,18 @@ statements! {
         pub fn drop_message(run_id: RunId, id: MessageId, now: i64) expects 1 = Sql::both(
             "UPDATE outbox SET dropped_at = $3 WHERE run_id = $1 AND id = $2 AND dropped_at IS NULL");
     }
-    OLDER_OF_ALL = everywhere_by!(all, "<", " DESC");
-    NEWER_OF_ALL = everywhere_by!(all, ">", "");
-    OLDER_FAILED_OF_ALL = everywhere_by!(failed, "<", " DESC");
-    NEWER_FAILED_OF_ALL = everywhere_by!(failed, ">", "");
-    OLDER_SOME_OF_ALL = everywhere_by!(some, "<", " DESC");
-    NEWER_SOME_OF_ALL = everywhere_by!(some, ">", "");
+    OLDER_OF_ALL = everywhere_by!("", "<", " DESC");
+    NEWER_OF_ALL = everywhere_by!("", ">", "");
+    /// Through an index of their own.
+    OLDER_FAILED_OF_ALL = everywhere_by!(" AND n.status = 'failed'", "<", " DESC");
+    NEWER_FAILED_OF_ALL = everywhere_by!(" AND n.status = 'failed'", ">", "");
+    /// As far as to an edge.
+    OLDER_SOME_OF_ALL = everywhere_by!(" AND n.status = $6 AND n.id > $7", "<", " DESC");
+    NEWER_SOME_OF_ALL = everywhere_by!(" AND n.status = $6 AND n.id < $7", ">", "");
+    OLDER_LONGER = longer!("<", " DESC");
+    NEWER_LONGER = longer!(">", "");
+    OLDER_EDGE = edge!("<", " DESC");
+    NEWER_EDGE = edge!(">", "");
     OLDER_OF_CONTACT = of_contact!("<", " DESC");
     NEWER_OF_CONTACT = of_contact!(">", "");
 }
@@ -185,25 +225,72 @@ pub struct Everywhere {
 
 from_row!(Everywhere { listed, automation_id, automation, contact_id, email, waiting_for, due_at });
 
-/// The runs of all automations, or those with a status.
-pub fn page_everywhere(workspace_id: WorkspaceId, page: &Page, status: Option<&'static str>) -> Stmt {
-    match status {
-        None => page.statement(OLDER_OF_ALL, NEWER_OF_ALL, workspace_id, []),
-        Some("failed") => page.statement(OLDER_FAILED_OF_ALL, NEWER_FAILED_OF_ALL, workspace_id, []),
-        Some(status) => page.statement(OLDER_SOME_OF_ALL, NEWER_SOME_OF_ALL, workspace_id, [status.into()]),
-    }
+/// Which runs of a workspace are wanted.
+pub struct Wanted {
+    pub workspace_id: WorkspaceId,
+    /// Of all automations, or of one.
+    pub automation_id: Option<AutomationId>,
+    pub status: Option<&'static str>,
 }
 
-/// The runs of a contact, or those with a status.
-pub fn page_of_contact(
-    workspace_id: WorkspaceId,
-    contact_id: ContactId,
-    page: &Page,
-    status: Option<&'static str>,
-) -> Stmt {
-    let wanted: [Value; 4] = STATUSES.map(|one| status.unwrap_or(one).into());
-    let [a, b, c, d] = wanted;
-    page.statement(OLDER_OF_CONTACT, NEWER_OF_CONTACT, workspace_id, [contact_id.into(), a, b, c, d])
+/// The first run that a look did not go through.
+pub struct Edge {
+    pub id: RunId,
+    pub created_at: i64,
+}
+
+from_row!(Edge { id, created_at });
+
+impl Wanted {
+    /// From the first automation to the last.
+    fn span(&self) -> [Value; 2] {
+        let [first, last] = self.automation_id.map_or([Uuid::nil(), Uuid::max()], |id| [id.uuid(); 2]);
+        [first.into(), last.into()]
+    }
+
+    /// Whether no index finds them, so that the runs have to be gone through.
+    pub fn are_looked_for(&self) -> bool {
+        self.status.is_some_and(|status| status != Ending::Failed.as_str())
+    }
+
+    /// A page of them; of those that are looked for, as far as to the edge.
+    pub fn page(&self, page: &Page, edge: Option<RunId>) -> Stmt {
+        let [first, last] = self.span();
+        match self.status {
+            None => page.statement(OLDER_OF_ALL, NEWER_OF_ALL, self.workspace_id, [first, last]),
+            Some(status) if self.are_looked_for() => {
+                let end = if page.bounds().0 { Uuid::max() } else { Uuid::nil() };
+                let more = [first, last, status.into(), edge.map_or(end, Id::uuid).into()];
+                page.statement(OLDER_SOME_OF_ALL, NEWER_SOME_OF_ALL, self.workspace_id, more)
+            }
+            Some(_) => page.statement(OLDER_FAILED_OF_ALL, NEWER_FAILED_OF_ALL, self.workspace_id, [first, last]),
+        }
+    }
+
+    /// How many automations have more runs than so many that a page may show.
+    pub fn longer(&self, page: &Page, each: i64) -> Stmt {
+        self.beside(page, [OLDER_LONGER, NEWER_LONGER], each)
+    }
+
+    /// Where a look ends that goes through so many runs of each automation.
+    pub fn edge(&self, page: &Page, each: i64) -> Stmt {
+        self.beside(page, [OLDER_EDGE, NEWER_EDGE], each)
+    }
+
+    fn beside(&self, page: &Page, [older, newer]: [Sql; 2], each: i64) -> Stmt {
+        let (upwards, from, _) = page.bounds();
+        let [first, last] = self.span();
+        let sql = if upwards { newer } else { older };
+        sql.with([self.workspace_id.into(), from.into(), each.into(), first, last])
+    }
+
+    /// A page of those of a contact.
+    pub fn page_of_contact(&self, contact_id: ContactId, page: &Page) -> Stmt {
+        let [a, b, c, d]: [Value; 4] = STATUSES.map(|one| self.status.unwrap_or(one).into());
+        let [first, last] = self.span();
+        let more = [contact_id.into(), a, b, c, d, first, last];
+        page.statement(OLDER_OF_CONTACT, NEWER_OF_CONTACT, self.workspace_id, more)
+    }
 }
 
 /// A run as lists show it.

@@ -11,7 +11,7 @@ use super::apply::Problem;
 use super::page_map;
 use super::plan::Sample;
 use super::routes::{CHUNKS_AT_ONCE, HandedIn, LARGEST};
-use super::shapes::{ImportDetail, Item};
+use super::shapes::{ImportDetail, ImportStatus, Item};
 use super::store::{self, CHUNK};
 use crate::accounts::{Duty, Look, Manage, Member};
 use crate::app::App;
@@ -41,6 +41,9 @@ struct ListPage {
     /// Its value is what no page can keep.
     file: Field,
     imports: Vec<ImportRow>,
+    /// What is listed, where, and whether that is here: all, or those with a status.
+    statuses: Vec<(&'static str, String, bool)>,
+    is_filtered: bool,
     newer: Option<String>,
     older: Option<String>,
 }
@@ -93,9 +96,14 @@ async fn list_page<D: Duty>(
     page: &Page,
     file: Field,
 ) -> Result<Response, Error> {
-    let rows = member.read(store::page(member.workspace_id(), None, page)).await?;
+    let chosen = member.asked("status").as_deref().and_then(ImportStatus::parse);
+    let rows = member.read(store::page(member.workspace_id(), chosen, page)).await?;
     let stored: Result<Vec<ImportDetail>, DbError> = rows.iter().map(ImportDetail::read).collect();
-    let Leaf { items, newer, older } = page.leaf(stored?, &member.address("/imports"), |import| import.item.id);
+    let address = |status: Option<ImportStatus>| {
+        let query = status.map(|status| format!("?status={status}")).unwrap_or_default();
+        member.address(&format!("/imports{query}"))
+    };
+    let Leaf { items, newer, older } = page.leaf(stored?, &address(chosen), |import| import.item.id);
     let now = member.app.clock.now();
     let row = |ImportDetail { item, .. }: ImportDetail| {
         let (look, word) = badge(&item.status);
@@ -108,6 +116,9 @@ async fn list_page<D: Duty>(
             created: Stamp::ago(item.created_at.0, now),
         }
     };
+    let choice = |status: Option<ImportStatus>| {
+        (status.map_or("All", |status| badge(status.as_str()).1), address(status), status == chosen)
+    };
     let content = ListPage {
         layout: member.layout(),
         shell: member.shell("/imports"),
@@ -115,6 +126,8 @@ async fn list_page<D: Duty>(
         hidden: member.hidden(UPLOAD),
         file,
         imports: items.into_iter().map(row).collect(),
+        statuses: std::iter::once(None).chain(ImportStatus::ALL.map(Some)).map(choice).collect(),
+        is_filtered: chosen.is_some(),
         newer,
         older,
     };

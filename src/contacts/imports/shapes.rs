@@ -58,4 +58,4 @@ pub enum ImportStatus {
     Failed,
 }
 
-words!(ImportStatus { Queued = "queued", InProgress = "in_progress", Completed = "completed", Failed = "failed" });
+words!(ImportStatus: ALL, parse { Queued = "queued", InProgress = "in_progress", Completed = "completed", Failed = "failed" });

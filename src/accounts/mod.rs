@@ -21,7 +21,7 @@ mod workspaces;
 
 pub use device::{Device, sweep as sweep_devices};
 pub use letters::Letters;
-pub use second_factor::reset as reset_second_factor;
+pub use second_factor::{reseal, reset as reset_second_factor, secrets as sealed_secrets};
 pub use setup::new_link as new_setup_link;
 pub use store::{enable_user, find_user, set_password, use_setup_link, users, workspaces};
 

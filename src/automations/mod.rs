@@ -29,7 +29,7 @@ pub use engine::{Ahead, Engine, LEASE, run as run_engine, settle as settle_run, 
 pub use graph::Graph;
 pub use run::{ContactRules, HistoryPart, Run, World};
 pub use runs::{Fence, cancel as cancel_run, forget_ended};
-pub use store::{count_due, otherwise_sealed, reseal};
+pub use store::{count_due, reseal, sealed_secrets};
 pub use triggers::Triggers;
 
 pub const STATEMENTS: &[&[Sql]] = &[

@@ -8,7 +8,7 @@ use super::editor;
 use super::graph::Graph;
 use super::shapes::Item;
 use crate::credentials::grant_stands;
-use crate::db::{Batch, Db, DbError, Sql, Stmt, Value, from_row, statements};
+use crate::db::{Batch, Db, DbError, Row, Sql, Stmt, Value, from_row, statements};
 use crate::id::{AutomationId, GrantId, Id, WorkspaceId};
 use crate::seal::Seal;
 use crate::web::Page;
@@ -32,9 +32,13 @@ statements! {
     functions {
         /// Automations whose signing secrets do not begin with `prefix`, by id: workspace,
         /// id and secret.
-        pub fn otherwise_sealed(after: Uuid, prefix: &str) with [after, prefix.len() as i64, prefix] = Sql::both(
+        fn otherwise_sealed(after: Uuid, prefix: &str) with [after, prefix.len() as i64, prefix] = Sql::both(
             "SELECT workspace_id, id, signing_secret FROM automations
              WHERE id > $1 AND substr(signing_secret, 1, $2) <> $3 ORDER BY id LIMIT 500");
+        /// Signing secrets behind one, by workspace and automation: both, and what is kept.
+        fn all_secrets(behind: (WorkspaceId, AutomationId)) with [behind.0, behind.1] = Sql::both(
+            "SELECT workspace_id, id, signing_secret FROM automations
+             WHERE (workspace_id, id) > ($1, $2) ORDER BY workspace_id, id LIMIT 500");
         /// How many runs go on at a time that is set, counted to a bound.
         pub fn count_due(most: i64) = Sql::both(
             "SELECT COUNT(*) FROM (
@@ -135,6 +139,14 @@ pub async fn reseal(db: &Db, seal: &Seal) -> Result<usize, DbError> {
         }
     }
     Ok(unopened)
+}
+
+/// Signing secrets behind a row of them, or the first: workspace, automation, and what is kept.
+pub fn sealed_secrets(behind: Option<&Row>) -> Result<Stmt, DbError> {
+    Ok(all_secrets(match behind {
+        Some(row) => (row.id(0)?, row.id(1)?),
+        None => (Uuid::nil().into(), Uuid::nil().into()),
+    }))
 }
 
 /// An automation with the version that is in force.

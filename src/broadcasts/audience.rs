@@ -112,6 +112,11 @@ impl Broadcasts {
             State::Scheduled | State::Sending => {}
             _ => return Ok(()),
         }
+        // The clock was set back since.
+        let early = broadcast.scheduled_at.map_or(0, |at| at - self.clock.now());
+        if broadcast.state == State::Scheduled && early > 0 {
+            return work::unless_lost(self.db.commit(store::put_off(&claimed, self.clock.steady() + early)).await);
+        }
         if let Some(behind) = claimed.retimed_behind.filter(|_| broadcast.is_audience_whole) {
             return work::unless_lost(self.wake_put_off(&claimed, &broadcast, behind).await);
         }

@@ -65,6 +65,9 @@ statements! {
         pub fn give_back(claimed: &Claimed, reason: &str) with [claimed.id, claimed.attempt, reason] expects 1 = Sql::both(
             "UPDATE broadcasts SET state = 'draft', reason = $3, scheduled_at = NULL, started_at = NULL, due_at = NULL
              WHERE id = $1 AND attempt = $2");
+        /// Its time has not come yet.
+        pub fn put_off(claimed: &Claimed, due_at: i64) with [claimed.id, claimed.attempt, due_at] expects 1 = Sql::both(
+            "UPDATE broadcasts SET due_at = $3 WHERE id = $1 AND attempt = $2");
         /// It waits for something.
         pub fn hold_up(claimed: &Claimed, reason: &str, due_at: i64) with [claimed.id, claimed.attempt, reason, due_at]
             expects 1 = Sql::both(

@@ -107,7 +107,7 @@ impl Engine {
             true => HashMap::new(),
             false => self.claim(&orders, now).await?,
         };
-        self.enter_queue(&mut claimed).await;
+        self.enter_queue(&mut claimed).await?;
         let judged = self.judge(claimed.values_mut().flatten().collect()).await?;
         let (mut dispatches, mut ended) = (Vec::new(), Vec::new());
         for Order { lane, line, plan, room } in orders {

@@ -1,14 +1,15 @@
 //! Recipients in the store, as far as delivery brings them on.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
 use super::times::Place;
 use crate::clock::SECOND;
-use crate::db::{DbError, Row, Sql, Stmt, statements};
+use crate::db::{DbError, Row, Sql, Stmt, among, statements};
 use crate::emails::{Origin, State};
-use crate::id::{BroadcastId, ContactId, DomainId, EmailId, Id, TopicId, WorkspaceId, own_id};
+use crate::id::{BroadcastId, ContactId, DomainId, EmailId, Id, TopicId, WorkspaceId, json_array, own_id};
 use crate::mime::Address;
 use crate::work::{Claimable, claim_rows};
 
@@ -83,6 +84,16 @@ statements! {
             "INSERT INTO domain_days (domain_id, day, mails) VALUES ($1, $2, 1)
              ON CONFLICT (domain_id, day) DO UPDATE SET mails = domain_days.mails + 1 WHERE domain_days.mails < $3");
     }
+    reads {
+        /// What mails among these are scheduled for, in wall time.
+        pub(super) fn scheduled_times(ids: &HashSet<EmailId>) with [json_array(ids.iter().copied())]
+            -> Vec<(EmailId, i64)> = among!(
+            "SELECT id, scheduled_at FROM emails WHERE scheduled_at IS NOT NULL AND id", ids "$1", "");
+    }
+    /// Nobody has claimed it, as far as those need to know who take it back or move it.
+    PUT_OFF = Sql::both(
+        "UPDATE email_recipients SET due_at = $4, queued_at = $4, attempt = CASE attempt WHEN 1 THEN 0 ELSE attempt END
+         WHERE email_id = $1 AND number = $2 AND attempt = $3 AND state = $5");
     /// The time of a scheduled recipient has come.
     ENTER_QUEUE = Sql::both(
         "UPDATE email_recipients SET state = $4 WHERE email_id = $1 AND number = $2 AND attempt = $3 AND state = $5");
@@ -234,6 +245,12 @@ pub fn enter_queue(claimed: &Claimed) -> Stmt {
     let [email_id, number, attempt] = claimed.key();
     let (queued, scheduled) = (State::Queued as i64, State::Scheduled as i64);
     ENTER_QUEUE.with([email_id, number, attempt, queued.into(), scheduled.into()]).expect(1)
+}
+
+/// Its time has not come yet. Whoever claimed it leaves it alone from here on.
+pub fn put_off(claimed: &Claimed, due_at: i64) -> Stmt {
+    let [email_id, number, attempt] = claimed.key();
+    PUT_OFF.with([email_id, number, attempt, due_at.into(), (State::Scheduled as i64).into()]).expect(1)
 }
 
 pub fn renew(claimed: &Claimed, lease_until: i64) -> Stmt {

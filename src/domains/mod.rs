@@ -41,7 +41,7 @@ pub use inspection::{Flaw, Inspected, inspect};
 pub use keys::{SigningKey, SigningKeys};
 pub use pages::router as pages;
 pub use routes::router as routes;
-pub use sealed::{keys as sealed_keys, reseal};
+pub use sealed::{keys as sealed_keys, relays as sealed_relays, reseal};
 pub use sender::Sender;
 pub use store::{exists, names, receiver};
 pub use tracking::Tracking;

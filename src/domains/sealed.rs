@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 use super::{keys_store, store};
-use crate::db::{Db, DbError, Stmt};
+use crate::db::{Db, DbError, Row, Stmt};
 use crate::id::DomainId;
 use crate::seal::Seal;
 
@@ -13,9 +13,18 @@ pub async fn reseal(db: &Db, seal: &Seal) -> Result<usize, DbError> {
     Ok(reseal_keys(db, seal).await? + reseal_relays(db, seal).await?)
 }
 
-/// The first of the keys there are: domain, selector and what is kept.
-pub fn keys() -> Stmt {
-    keys_store::all_keys((DomainId::from(Uuid::nil()), ""))
+/// Keys behind a row of them, or the first: domain, selector, and what is kept.
+pub fn keys(behind: Option<&Row>) -> Result<Stmt, DbError> {
+    let (domain_id, selector) = match behind {
+        Some(row) => (row.id(0)?, row.text(1)?),
+        None => (Uuid::nil().into(), String::new()),
+    };
+    Ok(keys_store::all_keys((domain_id, &selector)))
+}
+
+/// Relays behind a row of them, or the first: domain, and what is kept.
+pub fn relays(behind: Option<&Row>) -> Result<Stmt, DbError> {
+    Ok(store::all_relays(behind.map_or(Ok(Uuid::nil().into()), |row| row.id(0))?))
 }
 
 async fn reseal_keys(db: &Db, seal: &Seal) -> Result<usize, DbError> {

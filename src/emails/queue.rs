@@ -111,13 +111,15 @@ impl MailForm {
         let rows = actor.read(|| web::taken_form(actor.workspace_id(), self.id.uuid())).await?;
         match rows.first() {
             Some(row) if row.bytes(0)? == self.fingerprint => Ok(()),
-            _ => Err(Error::Conflict {
-                message: "This mail was sent already, as it was before; what is changed here was not. To send what \
-                          stands here as a new mail, send the form once more."
-                    .into(),
-            }),
+            Some(_) => Err(already_sent("This mail was sent already, as it was before; what is changed here was not.")),
+            // What stood in it is forgotten by now.
+            None => Err(already_sent("This mail was sent already.")),
         }
     }
+}
+
+fn already_sent(told: &str) -> Error {
+    Error::Conflict { message: format!("{told} To send what stands here as a new mail, send the form once more.") }
 }
 
 /// Queues the mail of a person's form.

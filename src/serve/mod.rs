@@ -27,8 +27,8 @@ use crate::seal::{self, Seal};
 use crate::smtp_server::Listeners;
 use crate::web::{self, Bounds, Gate};
 use crate::{
-    automations, broadcasts, contacts, credentials, delivery, domains, inbound, limits, oauth, request_log, submission,
-    tracking, upkeep, webhooks,
+    accounts, automations, broadcasts, contacts, credentials, delivery, domains, inbound, limits, oauth, request_log,
+    submission, tracking, upkeep, webhooks,
 };
 
 /// Open files that are not connections: the store, its log, what we call.
@@ -258,7 +258,8 @@ async fn seal_secrets(app: &App) -> anyhow::Result<()> {
     let unopened = credentials::reseal(&app.db, &app.seal).await?
         + automations::reseal(&app.db, &app.seal).await?
         + domains::reseal(&app.db, &app.seal).await?
-        + webhooks::reseal(&app.db, &app.seal).await?;
+        + webhooks::reseal(&app.db, &app.seal).await?
+        + accounts::reseal(&app.db, &app.seal).await?;
     if unopened > 0 {
         tracing::warn!(unopened, "some secrets in the store cannot be opened; `posthorn doctor` says what to do");
     }

@@ -194,6 +194,7 @@ pub async fn import(
 /// Puts the rows of a file on the list, some a commit.
 pub async fn take_in(caller: &dyn Actor, app: &App, file: &[u8]) -> Result<Imported, Error> {
     let (mut rows, mut told) = (Rows::new(file)?, Imported { object: "suppression_import", ..Imported::default() });
+    let mut is_logged = false;
     loop {
         let lines = rows.some(ROWS);
         if lines.is_empty() {
@@ -229,12 +230,13 @@ pub async fn take_in(caller: &dyn Actor, app: &App, file: &[u8]) -> Result<Impor
         };
         let rows = if is_published { 3 } else { 1 };
         // The log tells of a file once.
-        let settled = match told.added {
-            0 => caller.try_commit(batch).await?,
-            _ => caller.try_commit_part(batch).await?,
-        };
+        let settled = match is_logged {
+            false => caller.try_commit(batch).await?,
+            true => caller.try_commit_part(batch).await?,
+        }?;
+        is_logged = true;
         // What webhooks are told stands behind each row.
-        let added: u64 = settled?.iter().take(new.len() * rows).step_by(rows).map(|effect| effect.changed).sum();
+        let added: u64 = settled.iter().take(new.len() * rows).step_by(rows).map(|effect| effect.changed).sum();
         told.added += added;
         told.skipped += new.len() as u64 - added;
     }

@@ -61,6 +61,15 @@ async fn places_of_an_address_are_given_back() {
 }
 
 #[tokio::test]
+async fn a_network_of_ipv6_is_one_address() {
+    let connections = Connections::new(bounds());
+    let admit = |from: &str| connections.admit(SocketAddr::new(from.parse().expect("an address"), 1000));
+    let _open = ["2001:db8:0:1::1", "2001:db8:0:1:ffff::2"].map(|from| admit(from).expect("a place"));
+    assert!(admit("2001:db8:0:1::3").is_none(), "the same /64");
+    assert!(admit("2001:db8:0:2::1").is_some(), "another");
+}
+
+#[tokio::test]
 async fn large_answers_count_until_they_are_sent() {
     let connections = Connections::new(Bounds { connections: 10, ..bounds() });
     let (slow, slow_task) = open(&connections, 1);

@@ -24,7 +24,7 @@ pub use deliver::{Deliverer, Notices, run};
 pub use event::{EventType, EventTypes, When, publish};
 pub use pages::router as pages;
 pub use routes::router as routes;
-pub use sealed::reseal;
+pub use sealed::{reseal, secrets as sealed_secrets};
 pub use store::listened;
 
 pub const STATEMENTS: &[&[Sql]] = &[store::ALL, told::ALL];

@@ -2,8 +2,8 @@
 
 use uuid::Uuid;
 
-use super::store;
-use crate::db::{Db, DbError};
+use super::store::{self, Sealed};
+use crate::db::{Db, DbError, Row, Stmt};
 use crate::id::WebhookId;
 use crate::seal::Seal;
 
@@ -11,7 +11,7 @@ use crate::seal::Seal;
 pub async fn reseal(db: &Db, seal: &Seal) -> Result<usize, DbError> {
     let (mut unopened, mut after) = (0, WebhookId::from(Uuid::nil()));
     loop {
-        let found = store::secrets(db, after).await?;
+        let found: Vec<Sealed> = db.query(store::secrets(after)).await?;
         let Some(last) = found.last() else { return Ok(unopened) };
         after = last.id;
         for kept in &found {
@@ -26,4 +26,9 @@ pub async fn reseal(db: &Db, seal: &Seal) -> Result<usize, DbError> {
             }
         }
     }
+}
+
+/// Secrets behind a row of them, or the first: workspace, webhook, what is kept, and what is kept of the secret before.
+pub fn secrets(behind: Option<&Row>) -> Result<Stmt, DbError> {
+    Ok(store::secrets(behind.map_or(Ok(Uuid::nil().into()), |row| row.id(1))?))
 }

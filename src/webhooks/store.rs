@@ -122,6 +122,9 @@ statements! {
             "DELETE FROM webhook_deliveries WHERE event_id >= $1 AND event_id <= $2");
         fn delete_events(from: WebhookEventId, until: WebhookEventId) = Sql::both(
             "DELETE FROM webhook_events WHERE id >= $1 AND id <= $2");
+        /// Secrets of webhooks behind one.
+        pub(super) fn secrets(after: WebhookId) = Sql::both(
+            "SELECT workspace_id, id, signing_secret, old_secret FROM webhooks WHERE id > $1 ORDER BY id LIMIT 100");
         fn reseal_one(workspace_id: WorkspaceId, id: WebhookId, kept: &str, secret: &str, old: Option<String>)
             = Sql::both(
             "UPDATE webhooks SET signing_secret = $4, old_secret = $5
@@ -133,8 +136,6 @@ statements! {
         /// The oldest events before a moment, by its first id.
         fn oldest(before: uuid::Uuid) with [before, SWEEP] -> Vec<WebhookEventId> = Sql::both(
             "SELECT id FROM webhook_events WHERE id < $1 ORDER BY id LIMIT $2");
-        pub(super) fn secrets(after: WebhookId) -> Vec<Sealed> = Sql::both(
-            "SELECT workspace_id, id, signing_secret, old_secret FROM webhooks WHERE id > $1 ORDER BY id LIMIT 100");
     }
 }
 

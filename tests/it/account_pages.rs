@@ -16,7 +16,7 @@ use crate::sink::Sink;
 use crate::store::Store;
 
 /// What an app shows at a moment that was given the secret.
-fn code(secret: &str, micros: i64) -> String {
+pub fn code(secret: &str, micros: i64) -> String {
     let alphabet = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
     let groups = secret.bytes().map(|byte| alphabet.iter().position(|known| *known == byte).expect("base32") as u64);
     let groups: Vec<u64> = groups.collect();
@@ -96,7 +96,7 @@ pub async fn halfway(app: &TestApp) -> (String, String) {
     (answer.text(), cookie)
 }
 
-async fn show_code(app: &TestApp, (page, cookie): &(String, String), code: &str) -> Answer {
+pub async fn show_code(app: &TestApp, (page, cookie): &(String, String), code: &str) -> Answer {
     let form = format!(
         "token={}&challenge={}&next={}&code={code}",
         value(page, "token"),

@@ -7,9 +7,12 @@ use posthorn::db::{self, Db, Reading};
 use serde_json::json;
 use uuid::Uuid;
 
+use crate::broadcasts;
+use crate::emails::{mail_with, sent};
 use crate::flow::app_named;
 use crate::harness::{TestApp, on_both};
 use crate::sending::{Stage, statuses};
+use crate::sink::Sink;
 use crate::store::Store;
 
 const DAY: i64 = 24 * HOUR;
@@ -63,6 +66,37 @@ on_both! {
         let run = stage.run(&automation).await;
         assert_eq!(run["status"], "completed");
         assert!(run["completed_at"].as_str() < run["created_at"].as_str(), "what is shown is what the clock showed");
+    }
+
+    async fn scheduled_mail_does_not_leave_before_a_clock_that_was_set_shows_its_time(store: Store) {
+        let sink = Sink::open().await;
+        let stage = broadcasts::Stage::open(&store, &sink, 1).await;
+        let (app, clock) = (&stage.post.app, &stage.post.app.clock);
+        let left = async || {
+            stage.take().await;
+            while stage.post.round().await > 0 {}
+            sink.kept().len()
+        };
+        for by in [-HOUR, HOUR] {
+            let before = sink.kept().len();
+            let later = json!({"scheduled_at": "in 2 hours"});
+            sent(app, &stage.key, mail_with(later.clone())).await;
+            let unwanted = sent(app, &stage.key, mail_with(later.clone())).await;
+            stage.send(later).await;
+            clock.set_wall(by);
+            clock.advance(2 * HOUR - 1);
+            assert_eq!(left().await, before, "{by}: not a moment early");
+            clock.advance(1);
+            if by < 0 {
+                assert_eq!(left().await, before, "the clock shows an hour less");
+                clock.advance(HOUR - 1);
+                assert_eq!(left().await, before, "nor a moment early now");
+                clock.advance(1);
+            }
+            let canceled = app.post(format!("/emails/{unwanted}/cancel")).key(&stage.key).send().await;
+            assert_eq!(canceled.status, 200, "nobody has taken it up: {}", canceled.text());
+            assert_eq!(left().await, before + 2, "{by}: and no later than it can be known");
+        }
     }
 
     async fn what_has_expired_is_not_revived_by_a_clock_that_is_set_back(app: TestApp) {

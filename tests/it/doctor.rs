@@ -8,13 +8,14 @@ use std::process::Command;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
-use posthorn::clock::{Clock, HOUR};
-use posthorn::seal::Seal;
+use posthorn::clock::{Clock, HOUR, MINUTE};
+use posthorn::seal::{self, Seal};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::account_pages::{code, factor, halfway, show_code, with_password};
 use crate::binary::{Said, Server, posthorn, say};
-use crate::harness::{TestApp, config, on_both};
+use crate::harness::{NOW, TestApp, config, on_both};
 use crate::store::Store;
 
 fn mode(path: &Path) -> u32 {
@@ -326,6 +327,46 @@ on_both! {
             assert!(!content);
             assert_finding(&found, "sealed secrets", "failed", "--secret");
         }
+    }
+
+    async fn all_secrets_move_from_the_key_file_to_a_secret_and_the_doctor_reads_them_all(store: Store) {
+        let app = TestApp::open(&store, &[]).await;
+        let (shared, _) = factor(&app, &with_password(&app).await).await;
+        let key = app.full_key().await;
+        let relay = json!({"name": "acme.example", "transport": "smtp://user:password@relay.example:587"});
+        assert_eq!(app.post("/domains").key(&key).json(relay).send().await.status, 201);
+        let webhook = json!({"endpoint": "https://example.com/hook", "events": ["suppression.added"]});
+        let made = app.post("/webhooks").key(&key).json(webhook).send().await.json();
+        let path = format!("/webhooks/{}", made["id"].as_str().expect("an id"));
+        let signing = app.get(&path).key(&key).send().await.json()["signing_secret"].clone();
+        let (url, secret) = (store.url(), ["--secret", "a secret of at least thirty-two letters"]);
+        let serve = [&["--database-url", &url], &secret[..]].concat();
+        drop(Server::start(&serve));
+        if store.is_sqlite() {
+            fs::remove_file(seal::key_file(&store.path())).expect("the key file");
+        }
+        assert_eq!(examine(&serve).0["sealed secrets"]["status"], "ok");
+        let app = TestApp::open(&store, &secret).await;
+        assert_eq!(app.get(&path).key(&key).send().await.json()["signing_secret"], signing);
+        app.clock.advance(MINUTE);
+        let let_in = show_code(&app, &halfway(&app).await, &code(&shared, NOW + MINUTE)).await;
+        assert_eq!(let_in.status, 303, "{}", let_in.text());
+
+        // More of them than are read at once.
+        let workspace = store.id(app.workspace().await);
+        let ids = || (0..150).map(|n| store.id(format!("01890000-0000-7000-8000-{n:012}")));
+        let factors: Vec<String> = ids().map(|id| format!("({id}, 'sealed:00000000:', 0)")).collect();
+        store.run(&format!("INSERT INTO second_factors (user_id, secret, last_step) VALUES {}", factors.join(", "))).await;
+        let webhook = |id: String| format!("({workspace}, {id}, 'https://b.co/', 1, 'enabled', 'sealed:00000000:', 'b.co', 0)");
+        let webhooks: Vec<String> = ids().map(webhook).collect();
+        let columns = "workspace_id, id, endpoint, events, status, signing_secret, destination, created_at";
+        store.run(&format!("INSERT INTO webhooks ({columns}) VALUES {}", webhooks.join(", "))).await;
+        assert_finding(&examine(&serve).0, "sealed secrets", "failed", "\"300 secrets were sealed with another key");
+        let all = 300 + app.count("signing_keys").await + app.count("dkim_keys").await + 3;
+        let (found, content) = examine(&["--database-url", &url, "--secret", "another secret of at least 32 letters"]);
+        assert!(!content);
+        assert_finding(&found, "sealed secrets", "failed", &format!("\"{all} secrets were sealed with another key"));
+        assert_eq!(found["sealed secrets"]["next"], "set --secret (POSTHORN_SECRET) to what the server had");
     }
 }
 

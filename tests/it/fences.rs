@@ -14,7 +14,7 @@ use crate::store::Locked;
 const PASSWORD: &str = "correct horse battery";
 
 /// Lets a change come true while a request is under way that has looked before.
-async fn meanwhile(held: Locked, request: impl Future<Output = Answer>) -> Answer {
+pub async fn meanwhile(held: Locked, request: impl Future<Output = Answer>) -> Answer {
     let change = async {
         tokio::time::sleep(Duration::from_millis(900)).await;
         held.commit().await;

@@ -4,6 +4,7 @@ use crate::asking::encoded;
 use crate::harness::{Answer, TestApp};
 
 /// A form of a page: where it goes, and what stands in it.
+#[derive(Clone)]
 pub struct Filled {
     action: String,
     fields: Vec<(String, String)>,
@@ -11,7 +12,7 @@ pub struct Filled {
     files: Option<Vec<File>>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct File {
     field: String,
     name: String,

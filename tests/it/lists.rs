@@ -66,6 +66,33 @@ on_both! {
         }
     }
 
+    async fn decisions_8_so_are_suppressions_webhooks_templates_domains_and_broadcasts(app: TestApp) {
+        let (key, workspace) = (app.full_key().await, app.store.id(app.workspace().await));
+        let row = |number: usize, rest: &str| format!("{workspace}, {}, {rest}", app.store.id(id(number)));
+        let suppressions = "suppressions (workspace_id, id, email, email_key, origin, created_at)";
+        fill(&app, suppressions, MANY, |n| row(n, &format!("'{n}@b.co', '{n}@b.co', 'manual', 0"))).await;
+        let webhooks =
+            "webhooks (workspace_id, id, endpoint, events, status, signing_secret, destination, created_at)";
+        fill(&app, webhooks, MANY, |n| row(n, "'https://b.co/', 1, 'enabled', 'whsec_', 'b.co', 0")).await;
+        let templates = "templates (workspace_id, id, name, current_version_id, created_at, updated_at, revision)";
+        fill(&app, templates, MANY, |n| row(n, &format!("'t', {}, 0, 0, 1", app.store.id(id(n))))).await;
+        let domains = "domains (workspace_id, id, name, region, status, is_owned, may_send, revision, return_path, \
+            open_tracking, click_tracking, tls, sending, receiving, findings, created_at, awaited_since, attempt)";
+        let settings = "'us-east-1', 'not_started', FALSE, FALSE, 1, 'send', FALSE, FALSE, 'opportunistic', TRUE, FALSE, '{}', 0, 0, 0";
+        fill(&app, domains, MANY, |n| row(n, &format!("'d{n}.co', {settings}"))).await;
+        let broadcasts = "broadcasts (workspace_id, id, name, segment_id, sender, subject, reply_to, state, created_at, lane, \
+            is_audience_whole, recipients, left_out, attempt)";
+        let draft = |n: usize| format!("'b', {}, 'a@b.co', 's', '[]', 'draft', 0, {}, FALSE, 0, '{{}}', 0", app.store.id(id(n)), n + 100);
+        fill(&app, broadcasts, MANY, |n| row(n, &draft(n))).await;
+        for target in ["/suppressions", "/suppressions?origin=manual", "/webhooks", "/templates", "/domains", "/broadcasts"] {
+            let first = list(&app, &key, target).await;
+            assert_eq!((first.ids.len(), first.has_more), (1000, true), "{target}");
+            let mark = if target.contains('?') { '&' } else { '?' };
+            let rest = list(&app, &key, &format!("{target}{mark}after={}", id(1))).await;
+            assert_eq!((rest.ids, rest.has_more), (vec![id(0)], false), "{target}");
+        }
+    }
+
     async fn decisions_8_keys_properties_automations_and_memberships_are_listed_whole_too(app: TestApp) {
         let key = app.full_key().await;
         let contact = app.post("/contacts").key(&key).json(json!({"email": "a@b.co"})).send().await.json();
@@ -125,13 +152,16 @@ on_both! {
             params.iter().find(|param| param["name"] == "limit").expect("a limit").clone()
         };
         for (path, default) in [
-            ("/contacts", None), ("/oauth/grants", None), ("/automations/{id}/runs", Some(20)),
+            ("/contacts", None), ("/oauth/grants", None), ("/domains", None), ("/templates", None), ("/broadcasts", None),
+            ("/webhooks", None), ("/suppressions", None), ("/automations/{id}/runs", Some(20)),
             ("/events/{identifier}/occurrences", Some(20)), ("/contacts/imports", Some(10)),
         ] {
             assert_eq!(limit(path)["schema"]["default"].as_u64(), default, "{path}");
             assert_eq!(limit(path)["schema"]["maximum"], 100, "{path}");
         }
-        assert!(limit("/contacts")["description"].as_str().expect("words").contains("1,000"));
+        for path in ["/contacts", "/oauth/grants", "/domains", "/templates", "/broadcasts", "/webhooks", "/suppressions"] {
+            assert!(limit(path)["description"].as_str().expect("words").contains("1,000"), "{path}");
+        }
     }
 
     async fn decisions_8_a_slash_at_the_end_is_the_same_path(app: TestApp) {

@@ -236,9 +236,9 @@ on_both! {
         let form = form.with("subject", "First").with("text", "One").with("scheduled_at", "in 2 hours");
         let first = leads_to(&form.send(&app, &cookie).await);
         assert_eq!(leads_to(&form.send(&app, &cookie).await), first, "the same form again");
-        let changed = form.with("subject", "Second").send(&app, &cookie).await;
+        let changed = form.clone().with("subject", "Second").send(&app, &cookie).await;
         let text = changed.text();
-        assert!(changed.status == 409 && text.contains("This mail was sent already"), "{text}");
+        assert!(changed.status == 409 && text.contains("This mail was sent already, as it was before"), "{text}");
         let again = Filled::of(&text, "/emails/new");
         assert_eq!((again.value("subject"), again.value("text"), again.value("scheduled_at")), ("Second", "One", "in 2 hours"));
         assert_eq!(app.count("emails").await, 1);
@@ -250,6 +250,11 @@ on_both! {
         let other = test.with("to", "other@example.com").send(&app, &cookie).await;
         assert!(other.status == 409 && other.text().contains("This mail was sent already"), "{}", other.text());
         leads_to(&Filled::of(&other.text(), "/test").send(&app, &cookie).await);
+        assert_eq!(app.count("emails").await, 4);
+        app.store.run("DELETE FROM idempotency_keys").await;
+        let days_later = form.send(&app, &cookie).await;
+        let text = days_later.text();
+        assert!(days_later.status == 409 && text.contains("This mail was sent already. To send"), "{text}");
         assert_eq!(app.count("emails").await, 4);
     }
 

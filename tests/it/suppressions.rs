@@ -5,6 +5,7 @@ use posthorn::emails::{NewEmail, Origin};
 use serde_json::{Value, json};
 
 use crate::delivery::Post;
+use crate::fences::meanwhile;
 use crate::harness::{Answer, TestApp, on_both};
 use crate::sending::Stage;
 use crate::sink::{Does, Sink};
@@ -151,6 +152,21 @@ on_both! {
         assert_eq!((&again["added"], &again["failed"]), (&json!(1200), &json!(0)), "{again}");
         let entry = app.get("/suppressions/7@x.example").key(&theirs).send().await.json();
         assert_eq!((&entry["origin"], &entry["reason"]), (&json!("bounce"), &json!("said \"no\", 7")));
+    }
+
+    async fn a_file_whose_first_rows_somebody_else_adds_meanwhile_is_told_in_the_log_once(app: TestApp) {
+        let (key, workspace) = (app.full_key().await, app.store.id(app.workspace().await));
+        let row = |n: usize| {
+            let id = app.store.id(format!("01890000-0000-7000-8000-{n:012}"));
+            format!("({workspace}, {id}, '{n:03}@x.example', '{n:03}@x.example', 'manual', 0)")
+        };
+        let rows: Vec<String> = (0..500).map(row).collect();
+        let columns = "(workspace_id, id, email, email_key, origin, created_at)";
+        let held = app.store.hold(&format!("INSERT INTO suppressions {columns} VALUES {}", rows.join(", "))).await;
+        let file: String = (0..501).map(|n| format!("{n:03}@x.example\n")).collect();
+        let told = meanwhile(held, import(&app, &key, &format!("email\n{file}"))).await.json();
+        assert_eq!((&told["added"], &told["skipped"]), (&json!(1), &json!(500)), "{told}");
+        assert_eq!(app.count("audit_log WHERE action = 'suppression.imported'").await, 1);
     }
 
     async fn a_file_that_is_none_is_refused_with_the_reason(app: TestApp) {

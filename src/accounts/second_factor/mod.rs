@@ -2,6 +2,7 @@
 
 mod page;
 mod passkeys;
+mod sealed;
 mod totp;
 mod webauthn;
 
@@ -18,6 +19,7 @@ use crate::web::Form;
 pub(super) use page::{CodePage, router};
 pub(super) use passkeys::Asked;
 use passkeys::Passkey;
+pub use sealed::{reseal, secrets};
 use totp::Secret;
 
 pub(super) const PASSKEYS: &[Sql] = passkeys::ALL;
@@ -46,6 +48,12 @@ statements! {
             "UPDATE second_factors SET last_step = $2
              WHERE user_id = $1 AND confirmed_at IS NOT NULL AND last_step < $2");
         fn delete_factor(user_id: UserId) = Sql::both("DELETE FROM second_factors WHERE user_id = $1");
+        /// Secrets of users behind one: user, and what is kept.
+        fn all_secrets(after: UserId) = Sql::both(
+            "SELECT user_id, secret FROM second_factors WHERE user_id > $1 ORDER BY user_id LIMIT 100");
+        /// Keeps a secret otherwise, unless somebody did so meanwhile.
+        fn reseal_one(user_id: UserId, kept: &str, now_kept: &str) = Sql::both(
+            "UPDATE second_factors SET secret = $3 WHERE user_id = $1 AND secret = $2");
         fn insert_code(user_id: UserId, hash: &[u8; 32]) = Sql::both(
             "INSERT INTO recovery_codes (user_id, hash) VALUES ($1, $2)");
         fn use_code(user_id: UserId, hash: &[u8; 32]) expects 1 = Sql::both(

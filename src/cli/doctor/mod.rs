@@ -11,6 +11,7 @@ mod mail_servers;
 mod oauth;
 mod page;
 mod report;
+mod secrets;
 mod store;
 
 use std::borrow::Cow;

@@ -1,17 +1,11 @@
 //! What the store itself tells.
 
-use uuid::Uuid;
-
-use super::Finding;
 use super::report::{Problem, Report};
-use crate::automations;
+use super::{Finding, secrets};
 use crate::clock::{Clock, HOUR, SECOND, rfc3339};
 use crate::config::Config;
-use crate::credentials;
 use crate::db::{DbError, Inspection, Location, Schema};
-use crate::domains;
 use crate::hold::{self, Hold};
-use crate::seal::{self, Seal};
 
 /// Clocks that differ by more than this are worth a word.
 const SKEW: i64 = 2 * SECOND;
@@ -27,7 +21,7 @@ pub async fn examine(inspection: &Inspection, config: &Config, report: &mut Repo
     if is_known {
         report.add("clock", or_unread(clock(inspection).await));
         report.add("hold", or_unread(hold(inspection).await));
-        report.add("sealed secrets", or_unread(sealed(inspection, config).await));
+        report.add("sealed secrets", or_unread(secrets::examine(inspection, config).await));
     }
     is_known
 }
@@ -107,55 +101,4 @@ async fn hold(inspection: &Inspection) -> Result<Finding, DbError> {
             Err(Problem::warning(hold.sentence(), "run `posthorn resume` when this store is the one to go on"))
         }
     })
-}
-
-/// Whether secrets are sealed, and whether they can be opened.
-async fn sealed(inspection: &Inspection, config: &Config) -> Result<Finding, DbError> {
-    let seal = match Seal::existing(config) {
-        Ok(seal) => seal,
-        Err(error) => return Ok(Err(Problem::failure(format!("{error:#}"), "put the key file back"))),
-    };
-    let (mut opened, mut unopened, mut plain) = (0, 0, 0);
-    let signing = inspection.read(credentials::all_signing_keys()).await?;
-    let dkim = inspection.read(domains::sealed_keys()).await?;
-    for kept in signing.iter().map(|row| row.bytes(1)).chain(dkim.iter().map(|row| row.bytes(2))) {
-        let kept = kept?;
-        let is_plain = Seal::default().open(&kept).is_some();
-        match seal.open(&kept) {
-            Some(_) if !is_plain => opened += 1,
-            Some(_) => plain += 1,
-            None => unopened += 1,
-        }
-    }
-    for row in inspection.read(automations::otherwise_sealed(Uuid::nil(), &seal.text_prefix())).await? {
-        let kept = row.text(2)?;
-        unopened += usize::from(seal.open_text(&kept).is_none());
-        plain += usize::from(Seal::default().open_text(&kept).is_some());
-    }
-    Ok(if unopened > 0 {
-        Err(Problem::failure(
-            format!(
-                "{unopened} secrets were sealed with another key: tokens, webhooks or mail cannot be signed with them"
-            ),
-            bring_back(config, opened > 0),
-        ))
-    } else if plain > 0 || !seal.has_key() && matches!(config.store().location, Location::Postgres(_)) {
-        Err(Problem::warning(
-            "whoever has a copy of the store can sign tokens: its secrets are not sealed",
-            "set --secret (POSTHORN_SECRET) to what `openssl rand -base64 32` prints, and restart the server",
-        ))
-    } else {
-        Ok("the secrets in the store are sealed and can be opened".into())
-    })
-}
-
-/// How the key comes back that seals what cannot be opened. Where today's opens the rest, that one
-/// came later: the key before it was in the file that no backup has.
-fn bring_back(config: &Config, opens_some: bool) -> String {
-    match &config.store().location {
-        Location::Sqlite(store) if opens_some || (config.secret.is_none() && !seal::key_file(store).exists()) => {
-            format!("put the key file that the store had back as {}", seal::old_key_file(store).display())
-        }
-        _ => "set --secret (POSTHORN_SECRET) to what the server had".into(),
-    }
 }

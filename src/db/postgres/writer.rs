@@ -45,13 +45,16 @@ impl Writer {
                 () = self.shared.take(&mut group, GROUP) => false,
             };
             if has_ended {
-                self.shared.hand_back(group.drain(..), &DbError::Unavailable("no connection".into()));
                 self.keep(None);
-            } else if group.is_empty() {
-                return;
+            }
+            if group.is_empty() {
+                if !has_ended {
+                    return;
+                }
             } else {
-                // Two groups that lock the same rows in another order would wait for
-                // each other.
+                // What had been taken when the connection ended is committed on another: the queue
+                // may be full by now. Two groups that lock the same rows in another order would
+                // wait for each other.
                 group.sort_by(|one, other| one.batch.locks.cmp(&other.batch.locks));
                 let shared = self.shared.clone();
                 let _under_way = shared.commit();

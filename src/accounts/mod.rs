@@ -37,11 +37,12 @@ pub use member::{Duty, Look, Manage, Member, no_such_page, show_errors};
 pub use store::{Listed as ListedUser, Membership, any_user, may_grant, memberships, owners};
 
 use crate::app::{App, holds_app};
+use crate::audit::{self, DoneBy, Entry};
 use crate::auth::Hasher;
 use crate::clock::{Clock, DAY};
 use crate::db::{Batch, Db, DbError, Sql};
 use crate::grants;
-use crate::id::{UserId, WorkspaceId};
+use crate::id::{Id, UserId, WorkspaceId};
 use crate::limits::{Attempts, KeyedLimit};
 use crate::text::words;
 
@@ -219,7 +220,10 @@ pub async fn only_workspace(db: &Db, clock: &Clock) -> Result<Option<Workspace>,
         // Of several processes that try at once, one wins; all then find it.
         let workspace = Workspace { id: clock.ordered_id(), name: FIRST_WORKSPACE.into() };
         let insert = store::insert_first_workspace(&workspace, clock.now());
-        db.commit(Batch::from(store::take_turn()).and(insert)).await?;
+        let by_command = Entry::new("workspace.created", DoneBy::Command);
+        let entry = Entry { target_id: Some(workspace.id.uuid()), target: &workspace.name, ..by_command };
+        let note = audit::note(workspace.id, clock, &entry);
+        db.commit(Batch::from(store::take_turn()).and(insert).and(note)).await?;
         workspaces = store::workspaces(db).await?;
     }
     let workspace = workspaces.pop();

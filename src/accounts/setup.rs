@@ -13,11 +13,13 @@ use http::{HeaderValue, StatusCode};
 use super::Accounts;
 use super::device::Device;
 use super::workspaces::read_name;
-use super::{AccountError, EmailAddress, Password, Role, store};
+use super::{AccountError, EmailAddress, Password, Role, Workspace, store};
+use crate::audit::{self, DoneBy, Entry};
 use crate::auth::{self, Asker, Origin};
 use crate::clock::{Clock, HOUR};
-use crate::db::{Batch, Db, DbError};
+use crate::db::{Batch, Db, DbError, Stmt};
 use crate::error::Error;
+use crate::id::Id;
 use crate::secret;
 use crate::web::{self, Field, Layout, PageResult, Params, Sender};
 
@@ -148,26 +150,17 @@ impl Owner {
         origin: Origin,
         token: &str,
     ) -> Result<Result<[HeaderValue; 2], Form>, Error> {
-        let workspaces = store::workspaces(&app.db).await?;
-        let now = app.clock.now();
-        // A workspace that a command made before anybody came is taken over.
-        let (workspace, named) = match workspaces.into_iter().next() {
-            Some(workspace) => {
-                let renamed = store::rename_workspace(workspace.id, &self.workspace);
-                (workspace, renamed)
-            }
-            None => {
-                let workspace = super::Workspace { id: app.clock.ordered_id(), name: self.workspace.clone() };
-                let inserted = store::insert_first_workspace(&workspace, now).expect(1);
-                (workspace, inserted)
-            }
-        };
-        let (email, password) = (self.email, self.password);
-        let hash = app.hasher.hash(Asker::Known(token.to_owned()), password.as_str().to_owned()).await?;
-        let (user, account) = super::new_user(&app.clock, &email, &hash, &workspace, Role::Owner);
+        let (workspace, named, (action, told)) = self.workspace(app).await?;
+        let password = self.password.as_str().to_owned();
+        let hash = app.hasher.hash(Asker::Known(token.to_owned()), password).await?;
+        let (user, account) = super::new_user(&app.clock, &self.email, &hash, &workspace, Role::Owner);
+        let by_link = Entry { address: origin.address, ..Entry::new(action, DoneBy::LinkHolder(user.id)) };
+        let entry = Entry { target_id: Some(workspace.id.uuid()), target: &told, ..by_link };
+        let note = audit::note(workspace.id, &app.clock, &entry);
         let (session, cookie) = auth::start_session_from(app, user.id, origin);
         let mut batch = store::use_setup_link(&secret::hash(token)).and(named);
         batch.append(account);
+        batch.push(note);
         batch.push(session);
         let (remembered, device) = Device::default().remember(app, user.id);
         batch.append(remembered);
@@ -181,6 +174,24 @@ impl Owner {
             Err(AccountError::Store(DbError::Unexpected { .. })) => Err(used_up()),
             Err(AccountError::Store(error)) => Err(error.into()),
         }
+    }
+
+    /// The workspace, what makes it or gives it its name, and what the log is told of that. One that a command made
+    /// before anybody came is taken over.
+    async fn workspace(&self, app: &Accounts) -> Result<(Workspace, Stmt, (&'static str, String)), Error> {
+        let name = &self.workspace;
+        Ok(match store::workspaces(&app.db).await?.into_iter().next() {
+            Some(workspace) => {
+                let renamed = store::rename_workspace(workspace.id, name);
+                let told = format!("{} → {name}", workspace.name);
+                (workspace, renamed, ("workspace.renamed", told))
+            }
+            None => {
+                let workspace = Workspace { id: app.clock.ordered_id(), name: name.clone() };
+                let inserted = store::insert_first_workspace(&workspace, app.clock.now()).expect(1);
+                (workspace, inserted, ("workspace.created", name.clone()))
+            }
+        })
     }
 }
 

@@ -8,6 +8,7 @@ use http::StatusCode;
 
 use super::member::{Duty, Look, Manage, Member};
 use super::{Accounts, Role, store, team_store};
+use crate::audit;
 use crate::db::{Batch, DbError};
 use crate::error::Error;
 use crate::id::{Id, WorkspaceId};
@@ -108,12 +109,10 @@ async fn create(member: Member<Manage>, form: Form) -> PageResult {
         }
     };
     let now = member.app.clock.now();
-    let batch = Batch::from(team_store::insert_workspace(id, &name, now)).and(store::insert_membership(
-        id,
-        member.session.user_id,
-        Some(Role::Owner),
-        now,
-    ));
+    let batch = Batch::from(team_store::insert_workspace(id, &name, now))
+        .and(store::insert_membership(id, member.session.user_id, Some(Role::Owner), now))
+        // Its own log begins with who made it.
+        .and(audit::note(id, &member.app.clock, &member.entry("workspace.created", Some(id.uuid()), &name)));
     match accepted.noting("workspace.created", id.uuid(), &name).commit(batch).await? {
         Ok(_) | Err(DbError::Duplicate(_)) => {}
         Err(error) => return Err(error.into()),

@@ -25,7 +25,7 @@ words! {
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum Via: ALL, parse {
         Session = "session",
-        /// One that was sent by mail: an invitation, or a way to a new password.
+        /// One that only its addressee knows: an invitation, a way to a new password, the set-up of the server.
         Link = "link",
         Key = "key",
         Grant = "grant",

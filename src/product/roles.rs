@@ -25,7 +25,7 @@ const OWNERS: &[(&str, &str)] = &[
 ];
 
 const ADD_WORKSPACE: Sql = Sql(&Sql::both("INSERT INTO workspaces (id, name, created_at) VALUES ($1, $2, 0)"));
-const COUNT_CHANGES: Sql = Sql(&Sql::both("SELECT COUNT(*) FROM audit_log"));
+const COUNT_CHANGES: Sql = Sql(&Sql::both("SELECT COUNT(*) FROM audit_log WHERE via <> 'command'"));
 
 /// For anybody, without a log-in.
 const PUBLIC: &[&str] = &[

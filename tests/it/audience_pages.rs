@@ -126,6 +126,7 @@ on_both! {
         let cleared = Filled::of(&question, "/rules").send(&app, &cookie).await;
         assert_eq!(cleared.status, 303, "{}", cleared.text());
         assert!(page(&app, &cookie, &at).await.contains("by hand"));
+        app.assert_told(&["segment.created", "segment.changed", "segment.changed"]).await;
     }
 
     async fn a_filtered_list_is_counted_and_exported_as_it_is_filtered(app: TestApp) {
@@ -223,6 +224,15 @@ on_both! {
         assert_eq!(app.count("contact_properties").await, 0);
     }
 
+    async fn a_file_is_told_once_however_many_pieces_it_has(app: TestApp) {
+        let cookie = owner(&app).await;
+        let rows: String = (0..40_000).map(|number| format!("person-{number}@example.com\n")).collect();
+        let handed = hand_in(&app, &cookie, &format!("email\n{rows}")).await;
+        assert_eq!(handed.status, 303, "{}", handed.text());
+        assert!(app.count("contact_import_chunks").await > 2, "more than one commit holds");
+        assert_eq!(app.told().await, ["workspace.created", "import.uploaded"]);
+    }
+
     async fn a_file_is_mapped_by_sight_imported_and_had_again(app: TestApp) {
         let key = app.full_key().await;
         let cookie = owner(&app).await;
@@ -276,6 +286,7 @@ on_both! {
         assert_eq!(begun.status, 303, "{}", begun.text());
         let one = begun.location().trim_start_matches("/dashboard").to_owned();
         assert!(page(&app, &cookie, &one).await.contains("data-refresh=\"2\""));
+        app.assert_told(&["topic.created", "import.uploaded", "import.created"]).await;
         work_off(&app).await;
         let done = page(&app, &cookie, &one).await;
         for piece in ["Done", "Refused rows", "<td role=\"cell\" data-label=\"Line\">3</td>", "must be a number"] {

@@ -368,6 +368,7 @@ on_both! {
         let live = editor.live().await;
         assert_eq!((&live["version"], &live["steps"][1]["config"]["duration"]), (&json!(3), &json!("1 hour")));
         assert_eq!(press(&editor.app, &editor.cookie, &version, "/versions/1/restore").await.status, 409, "another was published");
+        editor.app.assert_told(&["automation.edited", "draft.discarded", "automation.edited", "automation.published", "automation.published"]).await;
     }
 
     async fn a_version_that_a_program_publishes_meanwhile_is_not_overwritten_unseen(app: TestApp) {

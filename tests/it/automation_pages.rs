@@ -237,6 +237,7 @@ on_both! {
         assert_eq!(scene.read(&run).await["status"], "cancelled");
         assert!(page(&scene.app, &cookie, &next).await.contains("The run is cancelled."));
         assert_eq!(press(&scene.app, &cookie, &question, "/cancel").await.status, 409, "it has ended");
+        scene.app.assert_told(&["workspace.renamed", "run.canceled"]).await;
         assert!(!page(&scene.app, &cookie, &path).await.contains("/cancel\""));
     }
 
@@ -267,6 +268,7 @@ on_both! {
         assert!(list.contains("<span class=\"badge bad\">1</span>"), "{list}");
         assert!(page(&scene.app, &cookie, "/runs?status=failed").await.contains(&format!("/runs/{run}\"")));
         leads_to(&press(&scene.app, &cookie, &shown, "/retry").await);
+        scene.app.assert_told(&["run.retried"]).await;
         assert_eq!(scene.read(&run).await["status"], "running");
     }
 

@@ -28,6 +28,12 @@ pub fn run_as_it_is(store: &Store, args: &[&str], input: &str) -> Said {
     say(command, input)
 }
 
+/// What the audit log was told, and of what.
+async fn told(store: &Store) -> Vec<String> {
+    let rows = store.rows("SELECT action, via, target FROM audit_log ORDER BY id").await;
+    rows.into_iter().map(|row| row.into_iter().flatten().collect::<Vec<_>>().join(" ")).collect()
+}
+
 on_both! {
     async fn decisions_1_keys_create_prints_the_key_alone_on_its_line_and_works_on_an_empty_store(store: Store) {
         let out = run(&store, &["keys", "create", "--name", "first"], "").ok();
@@ -56,15 +62,15 @@ on_both! {
         app.post("/events").key(key).json(json!({"name": "b"})).send().await.refused(403, "invalid_api_key");
         let complaint = run(&store, &["keys", "delete", id], "").failed();
         assert!(complaint.contains(id), "{complaint}");
-        let told = store.rows("SELECT action, via, target FROM audit_log ORDER BY id").await;
-        let told: Vec<String> = told.into_iter().map(|row| row.into_iter().flatten().collect::<Vec<_>>().join(" ")).collect();
-        assert_eq!(told, ["key.created command first", "key.created command second", "key.deleted command first"]);
+        let keys = ["key.created command first", "key.created command second", "key.deleted command first"];
+        assert_eq!(told(&store).await, [&["workspace.created command Default"][..], &keys].concat());
     }
 
     async fn issue_2_users_create_list_and_passwd(store: Store) {
         let out =
             run(&store, &["users", "create", "--email", "A@Example.com", "--password-stdin"], "correct horse\n").ok();
         assert!(out.contains("owner") && out.contains("Default"), "{out}");
+        assert_eq!(told(&store).await, ["workspace.created command Default", "user.created command A@Example.com"]);
         let second = run(
             &store,
             &["users", "create", "--email", "b@example.com", "--password-stdin", "--json"],

@@ -25,6 +25,8 @@ on_both! {
         assert_eq!((code.len(), state), (43, "state=a+b%2Fc%00"));
         assert_eq!(answer.header("referrer-policy"), Some("no-referrer"));
         assert_eq!(app.count("authorization_codes").await, 1);
+        let told = app.store.rows("SELECT action, target, actor, address FROM audit_log WHERE via = 'session'").await;
+        assert_eq!(told, [["app.approved", "App", "owner@example.com", "127.0.0.1"].map(|word| Some(word.to_owned()))]);
     }
 
     async fn decisions_4_denial_is_access_denied(app: TestApp) {
@@ -36,7 +38,7 @@ on_both! {
             let start = format!("{REDIRECT}?error=access_denied&error_description=");
             assert!(answer.location().starts_with(&start) && answer.location().ends_with("&state=s"), "{fields}");
         }
-        assert_eq!(app.count("authorization_codes").await, 0);
+        assert_eq!((app.count("authorization_codes").await, app.told().await.len()), (0, 0));
     }
 
     async fn decisions_3_a_request_is_decided_once_whoever_races(app: TestApp) {

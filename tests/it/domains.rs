@@ -10,7 +10,7 @@ use posthorn::{accounts, domains};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use crate::automation_pages::{owner, page};
+use crate::automation_pages::{owner, page, press};
 use crate::dns::Dns;
 use crate::harness::{Answer, TestApp, on_both};
 use crate::store::Store;
@@ -282,6 +282,8 @@ on_both! {
             assert!(right.contains("badge good\">Verified<") && !right.contains("class=\"notice"), "{right}");
         }
         assert_eq!(shown.matches("badge bad").count(), 1, "{shown}");
+        assert_eq!(press(&app, &cookie, &shown, "/verify").await.status, 303);
+        app.assert_told(&["domain.created", "domain.verified"]).await;
     }
 
     async fn dns_that_fails_changes_nothing_and_a_record_is_gone_after_a_day(store: Store) {

@@ -113,6 +113,7 @@ on_both! {
         let done = submit(&app, &cookie, &ask, "/erase", &[("suppress", "yes")]).await;
         let state = format!("/erasures/{id}");
         assert_eq!(done.location(), format!("/dashboard{state}"));
+        app.assert_told(&["contact.erased"]).await;
         assert!(page(&app, &cookie, &state).await.contains("being erased"));
         finish(&app).await;
         assert!(page(&app, &cookie, &state).await.contains("This person is erased"));

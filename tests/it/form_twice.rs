@@ -52,6 +52,7 @@ on_both! {
         let form = Filled::of(&page(&app, &cookie, "/events/send?name=order.placed").await, "/events/send");
         send_thrice(&app, &cookie, &form).await;
         assert_eq!((app.count("occurrences").await, app.count("runs").await), (3, 2));
+        app.assert_told(&["workspace.renamed", "event.sent", "occurrence.replayed", "event.sent"]).await;
     }
 
     async fn somebody_is_invited_once_and_the_link_that_was_shown_stays_good(app: TestApp) {

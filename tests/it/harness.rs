@@ -185,6 +185,18 @@ impl TestApp {
         self.store.count(table).await
     }
 
+    /// What the audit log was told of all that no command did, oldest first.
+    pub async fn told(&self) -> Vec<String> {
+        let rows = self.store.rows("SELECT action FROM audit_log WHERE via <> 'command' ORDER BY id").await;
+        rows.into_iter().flatten().flatten().collect()
+    }
+
+    /// Fails unless these are what the audit log was told last, the newest behind.
+    pub async fn assert_told(&self, actions: &[&str]) {
+        let told = self.told().await;
+        assert_eq!(told[told.len().saturating_sub(actions.len())..], *actions, "of {told:?}");
+    }
+
     pub fn request(&self, method: &str, target: impl AsRef<[u8]>) -> Req<'_> {
         Req {
             app: self,

@@ -93,6 +93,7 @@ on_both! {
         let mut forged = Browser::open(&app, "192.0.2.9").await;
         forged.cookies += "; __Host-posthorn-device=invented";
         assert_eq!(forged.guess(&app).await, 429, "nobody invents a browser that is known");
+        assert_eq!(app.told().await, ["session.started"; 2], "who was let in, and none of the guesses");
     }
 
     async fn issue_10_failures_of_one_ipv6_household_count_together(app: TestApp) {

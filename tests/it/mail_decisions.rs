@@ -217,6 +217,7 @@ on_both! {
             assert!(page(app, &cookie, "/emails").await.contains(left), "{left}");
             assert_eq!(press(app, &cookie, &asking, action).await.status, 303, "pressed twice");
         }
+        app.assert_told(&["workspace.renamed", "email.retried", "email.dropped", "email.mark_delivered"]).await;
         for id in [second, third] {
             let late = app.get(format!("/dashboard/emails/{id}/recipients/0/drop")).header("cookie", &cookie).send().await;
             assert!(late.status == 409 && late.text().contains("There is nothing to drop"), "{}", late.text());

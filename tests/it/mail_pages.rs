@@ -131,6 +131,7 @@ on_both! {
         let ask = page(&app, &cookie, &format!("{}/cancel", mail.trim_end_matches("?sent"))).await;
         let canceled = leads_to(&Filled::of(&ask, "/cancel").send(&app, &cookie).await);
         assert!(page(&app, &cookie, &canceled).await.contains("The mail will not be sent."));
+        app.assert_told(&["template.created", "email.sent", "email.sent", "email.rescheduled", "email.canceled"]).await;
         let path = canceled.trim_end_matches("?canceled").to_owned();
         for (state, words) in [(90, "was taken back already"), (40, "cannot be taken back any more"), (20, "cannot be taken back any more")] {
             app.store.run(&format!("UPDATE emails SET state = {state} WHERE subject = 'Hi'")).await;
@@ -362,6 +363,7 @@ on_both! {
         let wrong = Filled::of(&shown, "/send").with("scheduled_at", "last week").send(app, &cookie).await;
         assert!(wrong.status == 422 && wrong.text().contains("f-scheduled_at-error"), "{}", wrong.text());
         let sending = leads_to(&Filled::of(&shown, "/send").send(app, &cookie).await);
+        app.assert_told(&["broadcast.tested", "broadcast.changed", "broadcast.sent"]).await;
         assert!(page(app, &cookie, &sending).await.contains("data-refresh=\"2\""));
         stage.run().await;
         assert_eq!(sink.kept().len(), 1 + 6, "as many as were counted");
@@ -404,6 +406,7 @@ on_both! {
         assert_eq!((stage.read(&id).await["state"].clone(), sink.kept().len()), (json!("canceled"), 0));
         refused(app, &cookie, &format!("{path}/cancel"), 409).await;
         refused(app, &cookie, &format!("{path}/pause"), 404).await;
+        app.assert_told(&["broadcast.canceled", "broadcast.sent", "broadcast.canceled"]).await;
     }
 
     async fn a_page_does_not_wait_until_very_many_recipients_are_counted_or_looked_through(store: Store) {
@@ -498,6 +501,7 @@ on_both! {
         assert_eq!(teller.deliver().await, 1);
         assert_eq!(leads_to(&replay.send(app, &cookie).await), replayed);
         assert_eq!(teller.deliver().await, 0, "the same form again");
+        app.assert_told(&["topic.created", "event.replayed"]).await;
         let ask = page(app, &cookie, &format!("{path}/rotate")).await;
         assert!(Filled::of(&ask, "/rotate").send(app, &cookie).await.text().contains("whsec_"));
         let edit = Filled::of(&page(app, &cookie, &format!("{path}/edit")).await, "/edit");
@@ -527,6 +531,7 @@ on_both! {
         let told = app.post("/dashboard/suppressions/import").header("cookie", &cookie).body("multipart/form-data; boundary=b", file).send().await;
         assert!(told.status == 200 && told.text().contains("3 rows: 1 added, 1 were on the list already, 1 could not be read."), "{}", told.text());
         assert!(told.text().contains("Line 3:"));
+        app.assert_told(&["suppression.created", "suppression.imported"]).await;
         let file = format!("--b\r\nContent-Disposition: form-data; name=\"token\"\r\n\r\n{}\r\n--b\r\nContent-Disposition: form-data; name=\"file\"; \
             filename=\"a.csv\"\r\nContent-Type: text/csv\r\n\r\nname\nAda\n\r\n--b--\r\n", import.value("token"));
         let wrong = app.post("/dashboard/suppressions/import").header("cookie", &cookie).body("multipart/form-data; boundary=b", file).send().await;

@@ -357,6 +357,7 @@ on_both! {
         let answer = office.get(sent.strip_suffix("?sent").expect("the mail's page")).await;
         assert_eq!((&answer["to"], &answer["subject"]), (&json!(["answers@sender.example"]), &json!("Re: Grüße")));
         assert_eq!(answer["text"], "Thanks");
+        app.assert_told(&["workspace.renamed", "email.answered"]).await;
     }
 
     async fn a_person_answers_with_all_that_the_api_takes(store: Store) {

@@ -13,6 +13,12 @@ async fn link(app: &TestApp) -> String {
     format!("/dashboard/setup/{token}")
 }
 
+/// What the audit log was told, word by word.
+async fn told(app: &TestApp) -> Vec<String> {
+    let rows = app.store.rows("SELECT action, via, actor, target, address FROM audit_log ORDER BY id").await;
+    rows.into_iter().map(|row| row.into_iter().flatten().collect::<Vec<_>>().join(" ")).collect()
+}
+
 async fn submit(app: &TestApp, path: &str, form: &str) -> Answer {
     app.post(path).body("application/x-www-form-urlencoded", form.to_owned()).send().await
 }
@@ -41,6 +47,7 @@ on_both! {
         let row: Vec<&str> = found[0].iter().map(|column| column.as_deref().expect("not null")).collect();
         assert_eq!(row[..3], ["Owner@Example.com", "owner", "Acme & Sons"]);
         assert!(auth::verify_password("correct horse", row[3]));
+        assert_eq!(told(&app).await, ["workspace.created link Owner@Example.com Acme & Sons 127.0.0.1"]);
 
         assert_eq!(app.get(&path).send().await.status, 404, "it works once");
         assert_eq!(submit(&app, &path, &GOOD.replace("Owner", "Second")).await.status, 404);
@@ -59,7 +66,7 @@ on_both! {
         statuses.sort_unstable();
         assert_eq!(statuses, [303, 404, 404]);
         assert_eq!((app.count("users").await, app.count("workspaces").await), (1, 1));
-        assert_eq!(app.count("memberships").await, 1);
+        assert_eq!((app.count("memberships").await, app.count("audit_log").await), (1, 1));
     }
 
     async fn what_was_typed_wrong_is_422_and_said_beside_the_field(app: TestApp) {
@@ -101,6 +108,8 @@ on_both! {
         assert_eq!(submit(&app, &path, GOOD).await.status, 303);
         assert_eq!(app.store.value("SELECT name FROM workspaces").await.as_deref(), Some("Acme & Sons"));
         assert_eq!(app.get("/events").key(&key).send().await.status, 200);
+        let taken_over = "workspace.renamed link Owner@Example.com Default → Acme & Sons 127.0.0.1";
+        assert_eq!(told(&app).await, ["workspace.created command  Default", taken_over]);
     }
 
     /// A command may make the first workspace between the look and the commit.

@@ -190,6 +190,7 @@ on_both! {
         let path = format!("/automations/{automation}/runs/{}", run["id"].as_str().expect("an id"));
         let shown = page(&stage.app, &cookie, &path).await;
         assert_eq!(press(&stage.app, &cookie, &shown, "/send").await.status, 303);
+        stage.app.assert_told(&["message.sent"]).await;
         assert_eq!(stage.engine.send_kept().await.expect("a round"), 1);
         assert_eq!(only_email(&stage).await["html"], "<p>pro</p>");
     }
@@ -209,6 +210,7 @@ on_both! {
         for status in [303, 409] {
             assert_eq!(press(&stage.app, &cookie, &question, "/drop").await.status, status);
         }
+        stage.app.assert_told(&["workspace.renamed", "message.dropped"]).await;
         let step = stage.run(&automation).await["steps"][1].clone();
         assert_eq!((&step["status"], &step["output"]["reason"]), (&json!("skipped"), &json!("a person decided not to send it")));
         assert!(!page(&stage.app, &cookie, &path).await.contains("Drop the message"));

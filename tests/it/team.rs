@@ -39,11 +39,6 @@ impl TestApp {
             format!("SELECT m.role FROM memberships m JOIN users u ON u.id = m.user_id WHERE u.email = '{email}'");
         self.store.rows(&sql).await.first().and_then(|row| row[0].clone())
     }
-
-    async fn actions(&self) -> Vec<String> {
-        let rows = self.store.rows("SELECT action FROM audit_log ORDER BY id").await;
-        rows.into_iter().filter_map(|row| row[0].clone()).collect()
-    }
 }
 
 fn link(page: &str) -> String {
@@ -77,7 +72,7 @@ on_both! {
         assert!(seen.text().contains("Members") && seen.text().contains("new@example.com"));
         let again = app.post(&link).body("application/x-www-form-urlencoded", form).send().await;
         assert_eq!(again.status, 404, "{}", again.text());
-        assert_eq!(app.actions().await, ["member.invited", "member.joined"]);
+        assert_eq!(app.told().await, ["member.invited", "member.joined"]);
     }
 
     async fn an_invitation_takes_an_account_that_there_is_into_the_workspace(app: TestApp) {
@@ -99,6 +94,7 @@ on_both! {
         assert_eq!((joined.status, joined.location()), (303, format!("{place}/team?joined").as_str()));
         assert_eq!(app.see(&format!("{place}/"), &guest).await.status, 200);
         assert_eq!(app.see(&format!("{place}/"), &other).await.status, 404);
+        app.assert_told(&["workspace.created", "member.invited", "member.joined"]).await;
     }
 
     async fn an_invitation_ends_when_it_is_withdrawn_renewed_or_old(app: TestApp) {
@@ -120,6 +116,7 @@ on_both! {
         assert_eq!(withdrawn.status, 303, "{}", withdrawn.text());
         assert_eq!(app.count("invitations").await, 0);
         assert_eq!(app.see(&format!("/dashboard{path}"), &owner).await.status, 404);
+        assert_eq!(app.told().await, ["member.invited", "invitation.renewed", "invitation.withdrawn"]);
     }
 
     async fn refused_invitations_keep_what_was_typed(app: TestApp) {
@@ -158,7 +155,7 @@ on_both! {
         assert_eq!(app.role_of("member@example.com").await, None);
         let stranger = "/team/01890000-0000-7000-8000-000000000000/remove";
         assert_eq!(app.see(&format!("/dashboard{stranger}"), &owner).await.status, 404);
-        assert_eq!(app.actions().await, ["member.role_changed", "member.removed"]);
+        assert_eq!(app.told().await, ["member.role_changed", "member.removed"]);
     }
 
     async fn the_last_owner_stays_until_another_is_made(app: TestApp) {
@@ -180,7 +177,7 @@ on_both! {
         let left = app.fill(&owner, "/team/leave", "/team/leave", "").await;
         assert_eq!(left.status, 303, "{}", left.text());
         assert_eq!(app.role_of("owner@example.com").await, None);
-        assert_eq!(app.actions().await, ["workspace.transferred", "member.left"]);
+        assert_eq!(app.told().await, ["workspace.transferred", "member.left"]);
     }
 
     async fn of_two_owners_who_leave_at_once_one_stays(app: TestApp) {
@@ -206,12 +203,15 @@ on_both! {
         let made = app.fill(&owner, "/workspaces", "/workspaces", "name=Second+one").await;
         assert_eq!(made.status, 303);
         assert!(app.see(made.location(), &owner).await.text().contains("Second one"));
+        let log = app.see(&format!("{}audit", made.location()), &owner).await.text();
+        assert!(log.contains("workspace.created") && log.contains("owner@example.com"), "its own log tells who made it: {log}");
         let renamed = app.fill(&owner, "/workspaces", "/workspaces/rename", "new_name=First").await;
         assert_eq!(renamed.status, 303, "{}", renamed.text());
         let page = app.see("/dashboard/workspaces", &owner).await.text();
         assert!(page.contains("First") && page.contains("Second one"), "{page}");
         assert!(!app.see("/dashboard/workspaces", &member).await.text().contains("New workspace"));
         assert_eq!(app.send_form("/dashboard/workspaces/rename", &member, "new_name=x").await.status, 403);
+        assert_eq!(app.told().await, ["workspace.created", "workspace.created", "workspace.renamed"]);
     }
 
     async fn a_person_goes_to_another_workspace_and_is_led_there_next_time(app: TestApp) {
@@ -256,6 +256,7 @@ on_both! {
         assert!(alive(&fourth).await, "asking signs nobody out");
         assert_eq!(app.fill(&owner, path, path, "").await.status, 303);
         assert_eq!([alive(&owner).await, alive(&other).await, alive(&third).await, alive(&fourth).await], [true, false, false, false]);
+        assert_eq!(app.told().await, ["session.ended", "session.others_ended"]);
         let stranger = app.person("other@example.com", Role::Member).await;
         let page = app.see("/dashboard/account", &stranger).await.text();
         assert!(!page.contains("owner@example.com"), "{page}");
@@ -273,7 +274,7 @@ on_both! {
         let made = app.post("/api-keys").key(&key).json(serde_json::json!({"name": "second"})).send().await.json();
         let id = made["id"].as_str().expect("an id").to_owned();
         assert_eq!(app.delete(format!("/api-keys/{id}")).key(&key).send().await.status, 200);
-        assert_eq!(app.actions().await, ["key.created", "key.deleted", "key.created", "key.deleted"]);
+        assert_eq!(app.told().await, ["key.created", "key.deleted", "key.created", "key.deleted"]);
         let page = app.see("/dashboard/audit", &owner).await.text();
         for word in ["key.deleted", "web shop", "second", "owner@example.com", "a key", "with an API key", "127.0.0.1", &id] {
             assert!(page.contains(word), "{word}: {page}");
@@ -282,7 +283,7 @@ on_both! {
         assert_eq!(app.see("/dashboard/audit", &member).await.status, 403);
         assert!(!app.see("/dashboard/team", &member).await.text().contains("/audit\""));
         let refused = app.fill(&owner, "/keys", "/keys", "name=&permission=full_access").await;
-        assert_eq!((refused.status, app.actions().await.len()), (422, 4), "what did not happen is not told");
+        assert_eq!((refused.status, app.told().await.len()), (422, 4), "what did not happen is not told");
         app.clock.advance(366 * 24 * 3_600_000_000);
         posthorn::upkeep::round(&app.app).await.expect("chores");
         assert_eq!(app.count("audit_log").await, 0);
@@ -320,7 +321,7 @@ on_both! {
         let hash = app.store.rows("SELECT password_hash FROM users").await[0][0].clone().expect("a hash");
         assert!(auth::verify_password("correct horse", &hash));
         assert_eq!(app.post(&path).body("application/x-www-form-urlencoded", form).send().await.status, 404);
-        assert_eq!(app.actions().await, ["password.reset"]);
+        assert_eq!(app.told().await, ["password.reset"]);
     }
 
     async fn a_link_to_a_new_password_ends_after_half_an_hour(app: TestApp) {

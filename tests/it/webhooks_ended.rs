@@ -68,6 +68,7 @@ on_both! {
         let (first, _) = scene.grant(&owner).await;
         let path = format!("/apps/{first}/revoke");
         assert_eq!(app.fill(&owner, &path, &path, "").await.status, 303);
+        app.assert_told(&["app.approved", "grant.revoked"]).await;
         assert_eq!(scene.last_ended().await, (1, first, "revoked_from_dashboard".into()));
 
         let (second, tokens) = scene.grant(&owner).await;
@@ -155,6 +156,7 @@ on_both! {
         let form = |password: &str| format!("current=correct+horse&password={password}&password_again={password}");
         let changed = app.fill(&owner, "/password", "/password", &format!("{}&revoke_apps=on", form("battery+staple"))).await;
         assert_eq!(changed.status, 303, "{}", changed.text());
+        app.assert_told(&["password.changed"]).await;
         assert_eq!(scene.last_ended().await, (1, grant, "revoked_from_dashboard".into()));
     }
 

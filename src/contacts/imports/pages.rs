@@ -22,7 +22,7 @@ use crate::id::ImportId;
 use crate::occurrences::Occurrences;
 use crate::web::{self, Field, Layout, Leaf, MultipartForm, Page, PageError, PageResult, PathId, RECENT, Shell, Stamp};
 
-const UPLOAD: &str = "hand in a file of contacts";
+const UPLOAD: &str = "upload a file of contacts";
 
 pub fn router() -> Router<Occurrences> {
     Router::new()
@@ -178,7 +178,10 @@ async fn keep(actor: &dyn Actor, app: &Occurrences, form: &MultipartForm) -> Res
         let (bytes, first) = (form.read(start..end)?, (start - file.start) / CHUNK);
         let one = |(at, chunk): (usize, &[u8])| store::add_chunk(workspace, id, first + at, chunk);
         let batch: Batch = bytes.chunks(CHUNK).enumerate().map(one).collect();
-        actor.act(batch).await??;
+        // The log is told once, however many pieces there are.
+        let is_last = end == file.end;
+        let kept = if is_last { actor.act(batch).await } else { actor.try_commit_part(|| batch.clone()).await };
+        kept??;
         start = end;
     }
     Ok(id)

@@ -3,6 +3,8 @@
 
 mod pages;
 
+use std::net::IpAddr;
+
 use axum::Router;
 use axum::extract::{Extension, Path, State};
 use axum::response::{IntoResponse, Redirect, Response};
@@ -185,7 +187,13 @@ fn page(app: &OAuth, open: &Open, visitor: Visitor) -> Response {
     web::page_leading_away(StatusCode::OK, &page)
 }
 
-async fn decide(State(app): State<OAuth>, Path(id): Path<String>, headers: HeaderMap, form: Form) -> Response {
+async fn decide(
+    State(app): State<OAuth>,
+    Extension(Sender(sender)): Extension<Sender>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    form: Form,
+) -> Response {
     let decided = async {
         let Some(session) = auth::find_session(&app, &headers).await? else {
             let request = id.parse().map_err(|_| Closed::Unknown)?;
@@ -193,7 +201,7 @@ async fn decide(State(app): State<OAuth>, Path(id): Path<String>, headers: Heade
         };
         let open = find(&app, &id, Some(&session)).await?;
         session.check_form(&purpose(&open, &session), &form.text("token"))?;
-        let outcome = settle(&app, &open, &session, &form).await?;
+        let outcome = settle(&app, &open, (&session, sender), &form).await?;
         Ok(lead_back(&app, &open, outcome))
     };
     decided.await.unwrap_or_else(|closed| explain(&app, closed))
@@ -234,7 +242,12 @@ fn lead_back(app: &OAuth, open: &Open, outcome: Outcome) -> Response {
 
 /// Where the browser goes after the decision. What the form says of client,
 /// redirect and scopes beyond those asked for is not looked at.
-async fn settle(app: &OAuth, open: &Open, session: &Session, form: &Form) -> Result<Outcome, Closed> {
+async fn settle(
+    app: &OAuth,
+    open: &Open,
+    (session, sender): (&Session, IpAddr),
+    form: &Form,
+) -> Result<Outcome, Closed> {
     let callback = Callback::restore(&open.request, &open.client).map_err(|_| Closed::Unknown)?;
     let callback = callback.naming_issuer(app.config.oauth_iss.then_some(app.addresses.base.as_str()));
     let decision = grant::decide(open.id, &session.hash, app.clock.steady());
@@ -255,7 +268,8 @@ async fn settle(app: &OAuth, open: &Open, session: &Session, form: &Form) -> Res
         (Some(code), None) => {
             let secret = secret::token();
             let actor = DoneBy::Person(session.user_id);
-            let approval = Entry { target: &open.client.name, ..Entry::new("app.approved", actor) };
+            let entry = Entry { address: Some(sender), ..Entry::new("app.approved", actor) };
+            let approval = Entry { target: &open.client.name, ..entry };
             // No fence: the right is asked for once more when the code is redeemed.
             let batch = decision
                 .and(grant::insert_code(&secret::hash(&secret), &code))

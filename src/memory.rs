@@ -9,7 +9,7 @@ use std::thread;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
-/// What knows about how many bytes it holds.
+/// What knows about how many bytes it holds beside itself.
 pub trait Held {
     fn held(&self) -> u64;
 }
@@ -25,8 +25,9 @@ pub struct Weight;
 
 impl<K, V: Held> Weighter<K, Arc<V>> for Weight {
     fn weight(&self, _: &K, value: &Arc<V>) -> u64 {
-        const ENTRY: u64 = 256;
-        value.held() + ENTRY
+        /// The key, what belongs to them, and their place.
+        const ENTRY: usize = 256;
+        value.held() + (ENTRY + size_of::<V>()) as u64
     }
 }
 
@@ -35,7 +36,7 @@ pub type WeighedCache<K, V> = Cache<K, Arc<V>, Weight>;
 
 /// How much a [`WeighedCache`] may hold.
 pub struct Room {
-    /// About how many values.
+    /// About how many values are expected: they are bounded by their bytes alone.
     pub values: usize,
     /// How many bytes, of all and of the largest.
     pub bytes: u64,

@@ -17,8 +17,8 @@ pub struct Room {
     pub all: usize,
     pub of_workspace: usize,
     pub to_one: usize,
-    /// To one that has not answered lately, and to all of these: each may keep its calls for as
-    /// long as a call may take.
+    /// To one that has not answered lately, and to all of these, of which a workspace may have half: each may keep
+    /// its calls for as long as a call may take.
     pub to_unproven: usize,
     pub unproven: usize,
 }
@@ -115,8 +115,17 @@ impl Destinations {
         if let Some(ahead) = ahead {
             return if *ahead < IN_TWO_FROM { left } else { left.min(self.room.to_one.div_ceil(2)) };
         }
-        let unproven = self.lines.iter().filter(|(other, _)| !self.proven.contains_key(*other));
-        left.min(self.room.unproven.saturating_sub(unproven.map(|(_, line)| line.calls).sum()))
+        let (all, of_workspace) = self.unproven(workspace(destination));
+        let left_of_half = self.room.unproven.div_ceil(2).saturating_sub(of_workspace);
+        left.min(left_of_half).min(self.room.unproven.saturating_sub(all))
+    }
+
+    /// How many calls go to destinations that have not answered lately, and how many of these are a workspace's.
+    fn unproven(&self, of: &str) -> (usize, usize) {
+        let lines = self.lines.iter().filter(|(destination, _)| !self.proven.contains_key(*destination));
+        lines.fold((0, 0), |(all, its), (destination, line)| {
+            (all + line.calls, its + if workspace(destination) == of { line.calls } else { 0 })
+        })
     }
 
     /// Takes all the room there is, and tells how much that was.
@@ -199,8 +208,14 @@ mod tests {
     use super::*;
 
     const MOST_TO_ONE: usize = 16;
-    const ROOM: Room =
-        Room { all: 128, of_workspace: 64, to_one: MOST_TO_ONE, to_unproven: MOST_TO_ONE, unproven: 128 };
+    const ROOM: Room = Room { all: 128, of_workspace: 64, to_one: MOST_TO_ONE, to_unproven: MOST_TO_ONE, unproven: 64 };
+
+    /// All of these answered the last time.
+    fn proven(hosts: &[&str]) -> Destinations {
+        let mut all = Destinations::new(ROOM);
+        all.proven.extend(hosts.iter().map(|&host| (host.to_owned(), FIRST_AHEAD)));
+        all
+    }
 
     #[test]
     fn a_destination_is_a_workspace_and_a_host_with_its_port() {
@@ -213,7 +228,7 @@ mod tests {
 
     #[test]
     fn neither_a_host_nor_a_workspace_takes_all_the_room() {
-        let mut all = Destinations::new(ROOM);
+        let mut all = proven(&["w a", "w b", "w c", "w d", "w e", "v e"]);
         for host in ["w a", "w b", "w c", "w d"] {
             assert_eq!((all.reserve(host, None, 0), all.reserve(host, None, 0)), (MOST_TO_ONE, 0));
         }
@@ -279,12 +294,22 @@ mod tests {
         assert_eq!((all.reserve("w a", None, 0), all.reserve("w a", None, 0)), (1, 0), "it has to answer first");
         all.answered("w a");
         assert_eq!(all.reserve("w a", None, 0), MOST_TO_ONE - 1);
-        let silent = ["w b", "w c", "w d", "w e"].map(|host| all.reserve(host, None, 0));
-        assert_eq!(silent, [1, 1, 1, 0], "there is no more room for those of which nothing is known");
+        let silent = ["w b", "w c", "w d", "v b", "v c"].map(|host| all.reserve(host, None, 0));
+        assert_eq!(silent, [1, 1, 0, 1, 0], "there is no more room for those of which nothing is known");
         all.release("w a", MOST_TO_ONE);
         assert_eq!(all.reserve("w a", None, 0), MOST_TO_ONE, "that it answers is remembered");
         all.failed("w a", 0);
         all.release("w a", MOST_TO_ONE);
         assert_eq!(all.reserve("w a", None, 0), 0, "it is one of the silent now");
+    }
+
+    #[test]
+    fn silent_hosts_of_several_workspaces_leave_room_for_those_that_answer() {
+        let mut all = proven(&["u a"]);
+        for workspace in ["v", "w"] {
+            let silent = ["a", "b", "c"].map(|host| all.reserve(&format!("{workspace} {host}"), None, 0));
+            assert_eq!(silent, [MOST_TO_ONE, MOST_TO_ONE, 0], "a workspace has half of what is for these");
+        }
+        assert_eq!((all.reserve("u b", None, 0), all.reserve("u a", None, 0)), (0, MOST_TO_ONE));
     }
 }

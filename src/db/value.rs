@@ -93,7 +93,7 @@ pub struct Row(pub(super) Vec<Value>);
 
 impl Row {
     /// About how many bytes it holds.
-    pub(super) fn size(&self) -> usize {
+    pub fn size(&self) -> usize {
         self.0.iter().map(Value::size).sum()
     }
 

@@ -9,7 +9,7 @@ use crate::db::{Db, DbError, Stmt};
 use crate::id::WorkspaceId;
 use crate::memory::{Held, Room, WeighedCache, weighed_cache};
 
-/// How many names are remembered, with their types.
+/// How much is remembered of names and their types.
 const KEPT: Room = Room { values: 10_000, bytes: 16 << 20, largest: 256 << 10 };
 
 /// What is known of a name.
@@ -17,6 +17,8 @@ pub struct InForce {
     pub types: Types,
     pub is_defined: bool,
     guard: Option<Stmt>,
+    /// How long the name is.
+    length: usize,
 }
 
 impl InForce {
@@ -29,7 +31,8 @@ impl InForce {
 
 impl Held for InForce {
     fn held(&self) -> u64 {
-        self.types.held()
+        // The key has the name, and so has the guard.
+        self.types.held() + 2 * self.length as u64
     }
 }
 
@@ -80,9 +83,29 @@ async fn load(db: &Db, workspace_id: WorkspaceId, name: &str) -> Result<InForce,
             Some(stored) => store::is_in_force(workspace_id, stored),
             None => store::is_undefined(workspace_id, name),
         }),
+        length: name.len(),
     })
 }
 
 fn key(workspace_id: WorkspaceId, name: &str) -> (WorkspaceId, String) {
     (workspace_id, name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_remembered_counts_the_names() {
+        let (definitions, workspace_id) = (Definitions::default(), uuid::Uuid::nil().into());
+        let mut most = 0;
+        for number in 0..20_000 {
+            let name = format!("{number:01024}");
+            let guard = Some(store::is_undefined(workspace_id, &name));
+            let in_force = InForce { types: Types::default(), is_defined: false, guard, length: name.len() };
+            definitions.known.insert(key(workspace_id, &name), Arc::new(in_force));
+            most = most.max(2 * 1024 * definitions.known.len() as u64);
+        }
+        assert!(most > KEPT.bytes / 2 && most <= KEPT.bytes, "{most} bytes of names");
+    }
 }

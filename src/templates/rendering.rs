@@ -22,7 +22,7 @@ pub struct Rendering {
     html: Template,
     text: Option<Template>,
     variables: Variables,
-    /// How long its sources are.
+    /// How long all that is written in it is.
     length: usize,
 }
 
@@ -49,8 +49,7 @@ impl Rendering {
     ) -> Result<Rendering, String> {
         let parse =
             |name: &str, source: &str, kind| Template::parse(source, kind).map_err(|flaw| format!("`{name}` {flaw}"));
-        let length = contents.html.len()
-            + [&contents.subject, &contents.text].into_iter().flatten().map(String::len).sum::<usize>();
+        let length = contents.length();
         Ok(Rendering {
             length,
             template_id,

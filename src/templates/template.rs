@@ -197,6 +197,15 @@ pub struct Contents {
     pub variables: Variables,
 }
 
+impl Contents {
+    /// About how many bytes they are.
+    pub fn length(&self) -> usize {
+        let some = [&self.subject, &self.from, &self.text].into_iter().flatten();
+        let texts = some.chain([&self.html]).chain(&self.reply_to).map(String::len);
+        texts.sum::<usize>() + self.variables.length()
+    }
+}
+
 impl NewTemplate {
     pub fn contents(self) -> (TemplateName, Option<Alias>, Contents) {
         let contents = Contents {

@@ -10,6 +10,7 @@ use utoipa::ToSchema;
 use utoipa::openapi::schema::ArrayBuilder;
 
 use crate::render;
+use crate::rules::size;
 use crate::text::{is_longer, kind, shown, words};
 use crate::web::schema;
 
@@ -144,6 +145,14 @@ pub enum Misfit {
 }
 
 impl Variables {
+    /// About how many bytes they are.
+    pub fn length(&self) -> usize {
+        let length = |Variable { key, fallback_value, .. }: &Variable| {
+            key.len() + fallback_value.as_ref().map_or(0, |value| size(value, usize::MAX))
+        };
+        self.0.iter().map(length).sum()
+    }
+
     /// The values that a template is rendered with: what is given, and fallbacks for the rest. Other
     /// values may be given, too.
     pub fn values(&self, given: &Map<String, Value>) -> Result<Map<String, Value>, Misfit> {

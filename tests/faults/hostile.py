@@ -15,8 +15,8 @@ against the worst that the machine does by itself. (What is accepted is written 
 disk, which he has to share.) The same holds beside runs of an automation whose rules look
 through as much as a turn may: against twice what he waits beside as many runs, with as
 many steps, whose rules find nothing at once. Nor may runs take more memory that have long
-histories and are woken at once. PostgreSQL is $POSTHORN_TEST_POSTGRES. Memory is read
-from /proc, so this runs on Linux.
+histories or large payloads and are woken at once. PostgreSQL is $POSTHORN_TEST_POSTGRES.
+Memory is read from /proc, so this runs on Linux.
 """
 
 import argparse
@@ -46,6 +46,7 @@ BOUNDARY = "edge"
 PATIENCE = 120
 BOMBS = "path bombs in rules"
 HISTORIES = "long histories"
+PAYLOADS = "large payloads"
 DEEP_PATH = "event." + ".".join(["a"] * 38)  # at each object all that is left of it is tried, then less and less
 RUNS, CONDITIONS, MOST_CONDITIONS = 100, 10, 148
 MOST_VALUES = 23_000  # that an automation may hold in its rules
@@ -418,6 +419,13 @@ class Attack:
         automation = self.listen("long", "event.none", MOST_CONDITIONS, [pause])
         self.measure(f"{HISTORIES}: {RUNS} runs", MANY, lambda: self.run_through("long", automation))
 
+    def payloads(self):
+        """Runs that are all woken at once, whose payloads take fifty times as much when they are read."""
+        pause = {"key": "pause", "type": "delay", "config": {"duration": "2 seconds"}}
+        automation = self.listen("wide", "event.none", 1, [pause])
+        payload = {"many": [{"a": 0}] * 7_500}
+        self.measure(f"{PAYLOADS}: {RUNS} runs", MANY, lambda: self.run_through("wide", automation, payload))
+
     def listen(self, event, path, conditions=CONDITIONS, then=()):
         """An automation of conditions with as many rules as there may be about one path, and of what comes then."""
         rule = {"type": "rule", "field": path, "operator": "exists"}
@@ -431,12 +439,12 @@ class Attack:
         body = {"name": event, "status": "enabled", "steps": steps, "connections": links}
         return self.ask("POST", "/automations", body, 201)["id"]
 
-    def run_through(self, event, automation):
+    def run_through(self, event, automation, payload=None):
         """Starts runs, and waits until all have come to their end."""
         deep = {}
         for _ in range(DEEP_PATH.count(".") - 2):
             deep = {"a": deep}
-        payload = deep | {"text": "x" * 20_000}
+        payload = payload or deep | {"text": "x" * 20_000}
         events = [{"event": event, "email": f"p{n}@example.com", "payload": payload} for n in range(RUNS)]
         self.ask("POST", "/events/send/batch", events, 202)
         until = time.monotonic() + PATIENCE
@@ -568,6 +576,8 @@ def hostile(engine, rounds, only):
                 attack.bombs()
             if only in HISTORIES:
                 attack.histories()
+            if only in PAYLOADS:
+                attack.payloads()
         assert attack.server.process.poll() is None, "the server ended"
     except AssertionError as problem:
         attack.problems.append(str(problem))

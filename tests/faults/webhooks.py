@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
-"""One bad destination (F28): runs that call a host which never answers keep nobody else waiting.
+"""Bad destinations (F28): runs that call hosts which never answer keep nobody else waiting.
 
     tests/faults/webhooks.py [--silent 600] [--seconds 12] [--engine sqlite|postgres]
 
 First events are sent, so many a second, whose automation calls a host that answers at
 once, and how long each takes from the request to the call is measured. Then the same
-again beside `--silent` runs whose host takes the connection and says nothing. At last
-nothing is sent, and what the process writes while those runs wait is measured.
+again beside `--silent` runs of two other workspaces, each with four hosts that take the
+connection and say nothing. At last nothing is sent, and what the process writes while
+those runs wait is measured.
 
 Passes when the others' rate is at least 0.95 of what it was, their p99 stays below two
-seconds, the silent host is called by a few at a time, and waiting writes next to
-nothing. Prints one line an engine; exits 1 if one of them failed.
+seconds, each silent host is called by a few at a time and all by half of what there is
+room for, and waiting writes next to nothing. Prints one line an engine; exits 1 if one
+of them failed.
 """
 
 import argparse
@@ -18,6 +20,8 @@ import asyncio
 import json
 import sys
 import time
+import uuid
+from collections import Counter
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -29,7 +33,9 @@ AT_LEAST = 0.95  # of the rate without the silent host
 SLOWEST = 2.0  # seconds, p99 from the request to the call
 QUIET = 10.0  # seconds in which nothing is sent
 WRITTEN = 256 << 10  # bytes that may be written in one second of them
-AT_ONCE = 16  # calls of a process to one host
+HOSTS = 4  # that are silent, of each of two workspaces
+AT_ONCE, ALL_AT_ONCE = 16, 64  # calls of a process to one host that does not answer, and to all of these
+PATIENCE = 40.0  # seconds until all of these are paused
 
 
 def main():
@@ -58,51 +64,73 @@ class Scene:
     def __init__(self, server, options):
         self.server, self.options = server, options
         self.key = server.create_key()
+        self.others = [self.workspace_key(name) for name in ("W1", "W2")]
         self.sent, self.called = {}, {}
-        self.silent_now, self.silent_most, self.silent_all = 0, 0, 0
+        self.silent_now, self.silent_most, self.silent_all = Counter(), 0, 0
+        self.all_silent_most = 0
 
     async def play(self):
         answering = await asyncio.start_server(self.answer, "127.0.0.1", 0)
-        silent = await asyncio.start_server(self.say_nothing, "127.0.0.1", 0)
-        for name, host in (("quick", answering), ("silent", silent)):
-            await self.automation(name, host.sockets[0].getsockname()[1])
+        await self.automation(self.key, "quick", answering)
+        silent = []
+        for key in self.others:
+            for number in range(HOSTS):
+                silent.append(await asyncio.start_server(self.say_nothing, "127.0.0.1", 0))
+                await self.automation(key, f"silent{number}", silent[-1])
         alone = await self.measure("alone")
         for at in range(0, self.options.silent, 500):
             some = range(at, min(at + 500, self.options.silent))
-            await self.post(
-                "/events/send/batch", [{"event": "silent", "email": f"s{n}@example.com", "payload": {}} for n in some]
-            )
+            events = [{"event": f"silent{n % HOSTS}", "email": f"s{n}@example.com", "payload": {}} for n in some]
+            for key, half in zip(self.others, (events[: len(events) // 2], events[len(events) // 2 :])):
+                await self.post(key, "/events/send/batch", half)
         await asyncio.sleep(1.0)
         beside = await self.measure("beside")
-        await asyncio.sleep(1.0)
+        paused = await self.paused(len(silent))
         before, began = self.bytes_written(), time.monotonic()
         await asyncio.sleep(QUIET)
         written = (self.bytes_written() - before) / (time.monotonic() - began)
         waiting = int(self.server.store.query("SELECT count(*) FROM runs WHERE destination IS NOT NULL")[0][0])
-        for host in (answering, silent):
+        for host in (answering, *silent):
             host.close()
         figures = (
-            f"{self.options.silent} runs to a host that never answers, {waiting} of them still wait; it was called"
-            f" {self.silent_all} times, {self.silent_most} at once at most; others {alone['rate']:.1f}/s alone and"
+            f"{self.options.silent} runs to {len(silent)} hosts that never answer, {waiting} of them still wait; they were"
+            f" called {self.silent_all} times, one by {self.silent_most} at once at most and all by {self.all_silent_most},"
+            f" and {paused} are paused; others {alone['rate']:.1f}/s alone and"
             f" {beside['rate']:.1f}/s beside it, p99 {alone['p99'] * 1000:.0f} and {beside['p99'] * 1000:.0f} ms;"
             f" waiting wrote {written / 1024:.0f} KiB/s"
         )
-        assert self.silent_all > 0, f"the silent host was never called: that proves nothing ({figures})"
+        assert paused == len(silent), f"some silent hosts were not called often enough: that proves nothing ({figures})"
         assert waiting >= self.options.silent * 0.9, f"nobody waits: that proves nothing ({figures})"
-        assert self.silent_most <= AT_ONCE, f"too many calls at once ({figures})"
+        assert self.silent_most <= AT_ONCE and self.all_silent_most <= ALL_AT_ONCE, f"too many calls at once ({figures})"
         assert beside["rate"] >= AT_LEAST * alone["rate"], f"others were held up ({figures})"
         assert beside["p99"] <= SLOWEST, f"others were slow ({figures})"
         assert written <= WRITTEN, f"waiting churns ({figures})"
         return figures
 
-    async def automation(self, name, port):
+    def workspace_key(self, name):
+        row = uuid.uuid4()
+        shown = f"'{row}'" if self.server.store.engine == "postgres" else f"x'{row.hex}'"
+        self.server.store.run(f"INSERT INTO workspaces (id, name, created_at) VALUES ({shown}, '{name}', 0)")
+        printed = self.server.command("keys", "create", "--name", "test", "--workspace", name)
+        return next(line for line in printed.splitlines() if line.startswith("re_"))
+
+    async def paused(self, wanted):
+        """How many hosts are left alone: all of them before long."""
+        until = time.monotonic() + PATIENCE
+        while True:
+            count = int(self.server.store.query("SELECT count(*) FROM call_pauses")[0][0])
+            if count >= wanted or time.monotonic() > until:
+                return count
+            await asyncio.sleep(0.5)
+
+    async def automation(self, key, name, host):
+        port = host.sockets[0].getsockname()[1]
         step = {"key": "call", "type": "webhook", "config": {"url": f"http://127.0.0.1:{port}/"}}
         start = {"key": "start", "type": "trigger", "config": {"event_name": name}}
-        await self.post("/events", {"name": name})
-        await self.post(
-            "/automations",
-            {"name": name, "status": "enabled", "steps": [start, step], "connections": [{"from": "start", "to": "call"}]},
-        )
+        await self.post(key, "/events", {"name": name})
+        connections = [{"from": "start", "to": "call"}]
+        body = {"name": name, "status": "enabled", "steps": [start, step], "connections": connections}
+        await self.post(key, "/automations", body)
 
     async def measure(self, mark):
         """Sends events at a fixed rate; the calls that came of them a second, and how late they were."""
@@ -122,10 +150,11 @@ class Scene:
 
     async def send(self, name):
         self.sent[name] = time.monotonic()
-        await self.post("/events/send", {"event": "quick", "email": f"{name}@example.com", "payload": {"name": name}})
+        event = {"event": "quick", "email": f"{name}@example.com", "payload": {"name": name}}
+        await self.post(self.key, "/events/send", event)
 
-    async def post(self, path, body):
-        headers = {"Authorization": f"Bearer {self.key}"}
+    async def post(self, key, path, body):
+        headers = {"Authorization": f"Bearer {key}"}
         status, _, answer = await asyncio.to_thread(self.server.ask, "POST", path, body, headers)
         assert status in (201, 202), f"POST {path}: {status} {answer!r}"
 
@@ -141,16 +170,18 @@ class Scene:
             writer.close()
 
     async def say_nothing(self, reader, writer):
+        port = writer.get_extra_info("sockname")[1]
         self.silent_all += 1
-        self.silent_now += 1
-        self.silent_most = max(self.silent_most, self.silent_now)
+        self.silent_now[port] += 1
+        self.silent_most = max(self.silent_most, self.silent_now[port])
+        self.all_silent_most = max(self.all_silent_most, self.silent_now.total())
         try:
             while await reader.read(65536):
                 pass
         except OSError:
             pass
         finally:
-            self.silent_now -= 1
+            self.silent_now[port] -= 1
             writer.close()
 
     def bytes_written(self):

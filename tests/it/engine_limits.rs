@@ -18,6 +18,20 @@ fn any_of(count: usize, rule: Value) -> (&'static str, Value) {
     ("condition", json!({"type": "or", "rules": vec![rule; count]}))
 }
 
+/// Lets the store note how often a claim is renewed: nothing came of it yet.
+async fn note_renewals(stage: &Stage) {
+    stage.app.store.run("CREATE TABLE renewals (due_at BIGINT)").await;
+    let trigger = "CREATE TRIGGER note AFTER UPDATE OF due_at ON runs";
+    let renewed = "WHEN (NEW.attempt = OLD.attempt AND NEW.settled = OLD.settled)";
+    let note = "INSERT INTO renewals VALUES (NEW.due_at);";
+    let sqlite = format!("{trigger} {renewed} BEGIN {note} END");
+    let postgres = format!(
+        "CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {note} RETURN NULL; END $$;
+         {trigger} FOR EACH ROW {renewed} EXECUTE FUNCTION note()"
+    );
+    stage.app.store.run_either(&sqlite, &postgres).await;
+}
+
 async fn attempts(stage: &Stage) -> i64 {
     let found = stage.app.store.value("SELECT MAX(attempt) FROM runs").await;
     found.expect("a run").parse().expect("a number")
@@ -57,6 +71,23 @@ on_both! {
         assert_eq!((&run["status"], statuses(&run)), (&json!("failed"), vec!["completed", "failed"]));
         let reason = run["steps"][1]["error"]["message"].as_str().expect("a reason");
         assert!(reason.contains("4 MiB"), "{reason}");
+    }
+
+    /// There are four places for those that hold much; small ones need none, and write nothing for it.
+    async fn a_turn_that_waits_for_a_place_keeps_its_claim(app: TestApp) {
+        let stage = Stage::new(app).await;
+        note_renewals(&stage).await;
+        stage.automation(&[Stage::trigger(), ("contact_update", json!({"first_name": "Done"}))]).await;
+        let done = "SELECT COUNT(*) FROM runs WHERE status = 'completed' AND attempt = 1";
+        for (round, bytes) in [(1, 1 << 10), (2, 40 << 10)] {
+            assert_eq!(stage.app.count("renewals").await, 0);
+            for at in 0..24 {
+                stage.send("user.created", &format!("u{at}@example.com"), json!({"text": "a".repeat(bytes)})).await;
+            }
+            stage.work().await;
+            assert_eq!(stage.app.store.value(done).await, Some((24 * round).to_string()));
+        }
+        assert!(stage.app.count("renewals").await > 0, "a call that one has made must not be made again");
     }
 
     async fn a_wait_hears_a_long_history_in_parts(app: TestApp) {

@@ -5,14 +5,16 @@
 use std::sync::Arc;
 
 use serde_json::Value;
+use tokio::sync::SemaphorePermit;
 
-use super::store::Claimed;
+use super::store::{self, Claimed};
 use super::view::View;
-use super::{Plan, turn};
+use super::{Engine, LEASE, Plan, turn};
 use crate::automations::run::{Effect, Run};
 use crate::db::DbError;
 use crate::limits::Background;
 use crate::rules::Budget;
+use crate::work;
 
 type Turn = Result<(Run, Vec<Effect>), String>;
 
@@ -22,6 +24,27 @@ type Given<'a> = (&'a Run, Option<&'a Result<Value, String>>);
 /// Half of the cores: the others have requests to answer.
 pub fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(2))
+}
+
+impl Engine {
+    /// A place for a turn that may hold much; `None` where another has claimed the run while all were taken.
+    pub(super) async fn place(&self, claimed: &Claimed) -> Option<SemaphorePermit<'_>> {
+        if let Ok(place) = self.large_turns.try_acquire() {
+            return Some(place);
+        }
+        let renew = |lease_until| store::renew(claimed, lease_until);
+        let lost = async {
+            // At once: a call may have left little of the lease, and must not be made again.
+            let renewed = self.app.db.commit(renew(self.app.clock.steady() + LEASE)).await;
+            if !matches!(renewed, Err(DbError::Unexpected { .. })) {
+                work::until_lost::<Claimed>((&self.app.db, &self.app.clock), renew).await;
+            }
+        };
+        tokio::select! {
+            place = self.large_turns.acquire() => place.ok(),
+            () = lost => None,
+        }
+    }
 }
 
 /// The run after its turn, as [`turn::advance`] has it; `None` where it costs more than those who

@@ -13,7 +13,7 @@ use crate::db::{DbError, Sql, statements};
 use crate::work::{Next, Tasks, Worker};
 
 /// How many calls are made at once.
-pub(super) const ROOM: Room = Room { all: 128, of_workspace: 64, to_one: 16, to_unproven: 16, unproven: 128 };
+pub(super) const ROOM: Room = Room { all: 128, of_workspace: 64, to_one: 16, to_unproven: 16, unproven: 64 };
 
 /// How long a run waits for a destination that does not answer.
 const PATIENCE: i64 = 24 * HOUR;

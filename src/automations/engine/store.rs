@@ -69,6 +69,11 @@ statements! {
             with [claimed.automation_id, claimed.id, claimed.attempt, due_at] expects 1 = Sql::both(
             "UPDATE runs SET due_at = $4, settled = attempt
              WHERE automation_id = $1 AND id = $2 AND attempt = $3 AND status = 'running'");
+        /// Moves the end of a claim of which nothing came yet, if nobody else has claimed the run since.
+        pub fn renew(claimed: &Claimed, lease_until: i64)
+            with [claimed.automation_id, claimed.id, claimed.attempt, lease_until] expects 1 = Sql::both(
+            "UPDATE runs SET due_at = $4
+             WHERE automation_id = $1 AND id = $2 AND attempt = $3 AND settled < attempt AND status = 'running'");
         /// What waits in the outbox of the runs that [`delete_until`] deletes.
         fn delete_messages(automation_id: AutomationId, last: RunId) = Sql::both(
             "DELETE FROM outbox WHERE run_id IN (SELECT id FROM runs WHERE automation_id = $1 AND id <= $2)");

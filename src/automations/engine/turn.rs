@@ -20,11 +20,11 @@ use crate::occurrences::{EndedRun, Ending, OccurrenceBatch, SystemEvent};
 use crate::web;
 use crate::work::unless_lost;
 
-/// How often a turn is taken anew because the contact moved meanwhile. After
+/// How often a turn is taken anew because the contact moved meanwhile, or a mail may not be sent. After
 /// that the run is put off: a contact to whom so much happens will calm down.
 const ATTEMPTS: usize = 8;
 
-/// From how many bytes of state, payload and history a turn is large: read, they take ten times as much.
+/// From how many bytes of state, payload, contact and history a turn is large: read, they take ten times as much.
 pub(super) const LARGE: usize = 32 << 10;
 
 /// How many large turns are taken at once.
@@ -56,20 +56,25 @@ impl Engine {
 
     async fn try_turn(&self, claimed: &Claimed) -> Result<(), DbError> {
         let Some(plan) = self.plan(claimed).await? else { return self.abandon(claimed).await };
-        let (mut needs_place, mut place) = (claimed.state.len() > LARGE, None);
+        let (mut is_large, mut place) = (claimed.state.len() > LARGE, None);
         let mut answer: Option<Result<Value, String>> = None;
         let mut refused_mail = HashMap::new();
-        for _ in 0..ATTEMPTS {
-            if needs_place && place.is_none() {
-                place = self.large_turns.acquire().await.ok();
+        let mut attempts = 0;
+        while attempts < ATTEMPTS {
+            if is_large && place.is_none() {
+                place = Box::pin(self.place(claimed)).await;
+                // Another has the run by now.
+                if place.is_none() {
+                    return Ok(());
+                }
             }
             let before = Run::stored(&claimed.state, claimed.id, &plan.graph, claimed.created_at);
             let Some(before) = before else { return self.abandon(claimed).await };
-            let view = View { refused_mail: refused_mail.clone(), ..self.look(claimed, &plan, &before).await? };
-            if !needs_place && view.is_large() {
-                needs_place = true;
+            let Some(view) = self.look(claimed, &plan, &before, is_large).await? else {
+                is_large = true;
                 continue;
-            }
+            };
+            let view = View { refused_mail: refused_mail.clone(), ..view };
             // Who stands before a call without a place in its line is only given one: it was
             // woken there, or stood there before there were lines.
             if answer.is_none()
@@ -84,16 +89,17 @@ impl Engine {
                 continue;
             }
             let given = (&before, answer.as_ref());
-            let (view, turn) = match place {
-                Some(_) => aside::take(&self.heavy, claimed, &plan, view, given).await?,
-                None => match aside::take_light(claimed, &plan, &view, given) {
+            let (view, turn) = match is_large {
+                true => aside::take(&self.heavy, claimed, &plan, view, given).await?,
+                false => match aside::take_light(claimed, &plan, &view, given) {
                     Some(turn) => (view, turn),
                     None => {
-                        needs_place = true;
+                        is_large = true;
                         continue;
                     }
                 },
             };
+            attempts += 1;
             let outcome = match turn {
                 Ok((after, effects)) => self.commit(claimed, &plan, &view, (&before, after), effects).await?,
                 Err(reason) => Outcome::Failed(reason),

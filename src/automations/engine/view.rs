@@ -10,7 +10,7 @@ use super::turn::{LARGE, read_changes};
 use super::{Engine, Plan};
 use crate::automations::run::{ContactRules, Heard, HistoryPart, Run, World};
 use crate::contacts::{self, Contact, Declared};
-use crate::db::DbError;
+use crate::db::{DbError, FromRows, Row};
 use crate::id::SegmentId;
 use crate::rules::{Budget, size};
 use crate::segments;
@@ -42,12 +42,6 @@ pub(in crate::automations) struct View {
 }
 
 impl View {
-    /// Whether it takes so much memory that few such turns may be taken at once.
-    pub fn is_large(&self) -> bool {
-        let payloads = iter::once(&self.sight.payload).chain(self.heard.iter().map(|heard| &heard.payload));
-        payloads.map(|payload| size(payload, LARGE)).sum::<usize>() > LARGE
-    }
-
     pub fn world(&self) -> World<'_> {
         World {
             now: self.now,
@@ -76,12 +70,18 @@ impl ContactRules for View {
 }
 
 impl Engine {
-    /// What the run can see now. The contact is read before its history, and held
-    /// against its sequence when the run is committed.
-    pub(super) async fn look(&self, claimed: &Claimed, plan: &Plan, run: &Run) -> Result<View, DbError> {
+    /// What the run can see now; `None` where it has no place for the memory that this takes. The
+    /// contact is read before its history, and held against its sequence when the run is committed.
+    pub(super) async fn look(
+        &self,
+        claimed: &Claimed,
+        plan: &Plan,
+        run: &Run,
+        has_place: bool,
+    ) -> Result<Option<View>, DbError> {
         let (now, steady) = (self.app.clock.now(), self.app.clock.steady());
-        let sight: Option<Sight> = self.app.db.query(store::sight(claimed)).await?;
-        let sight = sight.unwrap_or(Sight::NOTHING);
+        let most = if has_place { usize::MAX } else { LARGE };
+        let Some(sight) = self.sight(claimed, most).await? else { return Ok(None) };
         // Of a contact that is gone it is not known how much happened to it.
         let newest = sight.contact.as_ref().map_or(i64::MAX, |contact| contact.sequence);
         let is_ended = match &claimed.exit_on {
@@ -90,9 +90,12 @@ impl Engine {
         };
         let from = run.judged().max(claimed.since);
         let names: Vec<&str> = plan.graph.waited_names().collect();
-        let (heard, read_to) = match names.is_empty() || is_ended {
-            true => (Vec::new(), None),
-            false => self.listen(claimed, from, newest, &Value::from(names)).await?,
+        let listened = match names.is_empty() || is_ended {
+            true => Some((Vec::new(), None)),
+            false => self.listen(claimed, (from, newest), &Value::from(names), most).await?,
+        };
+        let Some((heard, read_to)) = listened.filter(|(heard, _)| has_place || !are_large(&sight, heard)) else {
+            return Ok(None);
         };
         let history = HistoryPart { has_start: from == claimed.since, read_to };
         let mut segments = HashSet::new();
@@ -105,7 +108,7 @@ impl Engine {
             true => self.app.db.read(contacts::declared_properties(claimed.workspace_id)).await?,
             false => Vec::new(),
         };
-        Ok(View {
+        Ok(Some(View {
             sight,
             heard,
             history,
@@ -116,7 +119,17 @@ impl Engine {
             now,
             steady,
             budget: Budget::light(),
-        })
+        }))
+    }
+
+    /// What it sees beside its history, if that is no more than so many bytes: where they are too many, they are let
+    /// go before they are read.
+    async fn sight(&self, claimed: &Claimed, most: usize) -> Result<Option<Sight>, DbError> {
+        let rows = self.app.db.read(store::sight(claimed)).await?;
+        if rows.iter().map(Row::size).sum::<usize>() > most {
+            return Ok(None);
+        }
+        Ok(Some(Option::from_rows(&rows)?.unwrap_or(Sight::NOTHING)))
     }
 
     /// Whether an event happened to the contact after a moment, up to another.
@@ -133,19 +146,20 @@ impl Engine {
     }
 
     /// What happened to the contact after a moment, under these names; and up to
-    /// where that is known, if there is more than one turn can hear.
+    /// where that is known, if there is more than one turn can hear. `None` where that
+    /// is more than so many bytes.
     async fn listen(
         &self,
         claimed: &Claimed,
-        mut after: i64,
-        newest: i64,
+        (mut after, newest): (i64, i64),
         names: &Value,
-    ) -> Result<(Vec<Heard>, Option<i64>), DbError> {
+        most: usize,
+    ) -> Result<Option<(Vec<Heard>, Option<i64>)>, DbError> {
         let names = names.to_string();
         let (mut heard, mut bytes) = (Vec::new(), 0);
         for _ in 0..MOST_LOOKS {
             if after >= newest {
-                return Ok((heard, None));
+                return Ok(Some((heard, None)));
             }
             if heard.len() >= MOST_HEARD || bytes >= MOST_HEARD_BYTES {
                 break;
@@ -153,17 +167,30 @@ impl Engine {
             let until = end_of_look(after, newest);
             let rows = self.app.db.read(store::history(claimed.contact_id, (after, until), &names)).await?;
             for row in &rows {
-                bytes += row.text(3)?.len();
+                bytes += row.size();
+                if bytes > most {
+                    return Ok(None);
+                }
                 heard.push(store::read_heard(row)?);
+                if bytes >= MOST_HEARD_BYTES {
+                    break;
+                }
             }
-            let is_last = rows.len() < store::HISTORY_PAGE;
+            let is_last = rows.len() < store::HISTORY_PAGE && bytes < MOST_HEARD_BYTES;
             after = if is_last { until } else { heard.last().map_or(until, |last: &Heard| last.seq) };
             if after < newest {
                 tokio::task::yield_now().await;
             }
         }
-        Ok((heard, Some(after)))
+        Ok(Some((heard, Some(after))))
     }
+}
+
+/// Whether they take so much memory that few turns which hold such may be taken at once: where values are many and
+/// small, that is more than their text tells.
+fn are_large(sight: &Sight, heard: &[Heard]) -> bool {
+    let payloads = iter::once(&sight.payload).chain(heard.iter().map(|heard| &heard.payload));
+    payloads.map(|payload| size(payload, LARGE)).sum::<usize>() > LARGE
 }
 
 /// Up to where one look into a contact's history goes.

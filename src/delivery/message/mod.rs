@@ -97,10 +97,10 @@ impl Message {
 impl Held for Message {
     fn held(&self) -> u64 {
         let bytes = |part: &Part| match part {
-            Part::Bytes(bytes) => bytes.len() as u64,
+            Part::Bytes(bytes) => bytes.len(),
             Part::Stored { .. } => 0,
         };
-        self.pieces.iter().map(bytes).sum()
+        self.pieces.iter().map(|part| (size_of::<Part>() + bytes(part)) as u64).sum()
     }
 }
 

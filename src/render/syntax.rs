@@ -19,6 +19,9 @@ use super::filters;
 const MOST_TOKENS_OF_A_TAG: usize = 200;
 const MOST_ELIFS: usize = 100;
 
+/// What is built of each takes some hundred bytes; many more could not be rendered with the fuel that there is.
+const MOST_TOKENS: usize = 100_000;
+
 /// Words that the engine keeps to itself.
 const WORDS: &[&str] =
     &["True", "False", "None", "true", "false", "none", "not", "and", "or", "if", "else", "in", "is", "loop", "self"];
@@ -68,8 +71,11 @@ pub fn check(source: &str, syntax: &SyntaxConfig) -> Result<Vec<Path>, Error> {
 /// Before anything is nested.
 fn check_tokens(source: &str, syntax: &SyntaxConfig) -> Result<(), Error> {
     let (mut of_tag, mut elifs) = (0, 0);
-    for token in tokenize(source, false, syntax.clone()) {
+    for (count, token) in tokenize(source, false, syntax.clone()).enumerate() {
         let (token, span) = token.map_err(|error| Error::syntax(&error))?;
+        if count >= MOST_TOKENS {
+            return refuse(span, format!("there are more than {MOST_TOKENS} words, signs and pieces of text"));
+        }
         match token {
             Token::TemplateData(_) | Token::VariableStart | Token::BlockStart => of_tag = 0,
             Token::Ident("elif") => elifs += 1,

@@ -169,6 +169,14 @@ fn what_could_grow_without_bounds_is_refused_when_it_is_read() {
     assert!(Template::parse(&long[..MOST_SOURCE], Kind::Html).is_ok());
 }
 
+#[test]
+fn what_is_little_but_braces_is_refused_before_it_takes_memory() {
+    let parsed = |count: usize| Template::parse(&"{{a}}".repeat(count), Kind::Html);
+    assert!(parsed(33_000).is_ok());
+    let message = parsed(34_000).err().expect("a refusal").to_string();
+    assert!(message.contains("more than 100000 words, signs and pieces of text"), "{message}");
+}
+
 /// On a thread as small as those that answer requests.
 #[test]
 fn what_is_nested_deeply_is_refused_and_does_not_overflow_the_stack() {

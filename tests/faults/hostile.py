@@ -186,6 +186,7 @@ def elsewhere():
     suppressions = [("email\n", 1), ("x\n", 4_190_000)]
     mail = '{"from":"a@acme.example","to":"bob@example.com","subject":"Large","html":"%s"},' % ("<p>Hello</p>" * 6800)
     template = [('{"name":"T","html":"', 1), ("{{{A|b}}}", 58_000), ('"}', 1)]
+    variables = [('{"name":"T","html":"', 1), ("{{A}}", 33_000), ('"}', 1)]
     rule = '{"type":"rule","field":"contact.first_name","operator":"eq","value":"%s"},' % ("x" * 140)
     rules = [('{"filter":{"type":"or","rules":[', 1), (rule, 4700), (rule[:-1] + "]}}", 1)]
     call = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"send_event","arguments":{"payload":['
@@ -194,7 +195,8 @@ def elsewhere():
     return [
         Request("8 MB of short rows to /suppressions/import", "/suppressions/import", suppressions, {201}, "text/csv"),
         Request("100 mails of 80 KB to /emails/batch", "/emails/batch", [("[", 1), (mail, 99), (mail[:-1] + "]", 1)], {200}),
-        Request("512 KB of variables to /templates", "/templates", template, {201}),
+        Request("512 KB of variables to /templates", "/templates", template, {422}),
+        Request("33,000 variables to /templates", "/templates", variables, {201}),
         Request("4,700 rules to /segments/preview", "/segments/preview", rules, {422}),
         Request("24,000 values to /mcp", "/mcp", values, {200, 422}, more=of_tools),
     ]

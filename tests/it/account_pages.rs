@@ -273,7 +273,7 @@ on_both! {
         assert!(!overview(&owner).await.contains("failed in the last 7 days"));
         scene.run(json!({})).await;
         let page = overview(&owner).await;
-        assert!(page.contains("1 run failed in the last 7 days. <a href=\"/dashboard/automations\">"), "{page}");
+        assert!(page.contains("1 run failed in the last 7 days. <a href=\"/dashboard/runs?status=failed\">"), "{page}");
         scene.run(json!({})).await;
         assert!(overview(&owner).await.contains("2 runs failed in the last 7 days."));
         scene.app.clock.advance(8 * DAY);

@@ -33,7 +33,10 @@ pub fn redacted(text: &str) -> String {
         let end = rest[start..].find(|c| !is_part(c)).map_or(rest.len(), |length| start + length);
         let word = &rest[start..end];
         let is_fingerprint = word.len() == 12 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let is_random = is_fingerprint || (word.len() >= 16 && word.contains(|c: char| c.is_ascii_digit()));
+        // One secret of 32 bytes in some thousands has no digit in it.
+        let is_secret = word.len() == 43 && word.contains(char::is_uppercase) && word.contains(char::is_lowercase);
+        let has_digit = word.len() >= 16 && word.contains(|c: char| c.is_ascii_digit());
+        let is_random = is_fingerprint || is_secret || has_digit;
         out.push_str(&rest[..start]);
         out.push_str(match word {
             word if uuid::Uuid::try_parse(word).is_ok() => "[id]",
@@ -133,6 +136,7 @@ fn what_is_random_is_left_out_and_nothing_else() {
     let text =
         "a 0199a5a0-0000-7000-8000-000000000001, re_abc_defgh, x3Fa91bZk20_QQ81-7s! k=rsa; p=Mi+/9=\" runs 12 times.";
     assert_eq!(redacted(text), "a [id], re_[…], [random]! k=rsa; p=[key]\" runs 12 times.");
+    assert_eq!(redacted("\"QWMDAgoxsUPqIhHDHjqsUvdniQrdDpTYJxXqqhsYkkk\""), "\"[random]\"");
 }
 
 /// What stands between the tags of `main`: the frame around it is kept with one page.

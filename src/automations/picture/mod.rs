@@ -172,8 +172,20 @@ impl Picture {
         self.boxes.iter().map(|step| step.icon).collect()
     }
 
+    /// Where it begins: left of the first box, where the label of a way stands out there.
+    pub fn left(&self) -> i32 {
+        let begin = |arrow: &Arrow| if arrow.left { arrow.label_x - arrow.label_room() } else { arrow.label_x };
+        self.arrows.iter().map(begin).min().unwrap_or_default().min(0)
+    }
+
+    /// From there to behind the last box, or the last label.
+    pub fn whole_width(&self) -> i32 {
+        let end = |arrow: &Arrow| if arrow.left { arrow.label_x } else { arrow.label_x + arrow.label_room() };
+        self.arrows.iter().map(end).max().unwrap_or_default().max(self.width) - self.left()
+    }
+
     pub fn shown_width(&self) -> i32 {
-        self.zoom.of(self.width)
+        self.zoom.of(self.whole_width())
     }
 
     pub fn shown_height(&self) -> i32 {
@@ -200,6 +212,15 @@ impl Picture {
     /// With room below the last steps for what can be added there.
     pub fn roomier(self) -> Picture {
         Picture { height: self.height + PLUS_ROOM, ..self }
+    }
+}
+
+impl Arrow {
+    /// How much room its label takes, with a mark between it and the line.
+    fn label_room(&self) -> i32 {
+        const MARK: usize = 12;
+        let tenths: usize = self.label.chars().map(breadth).sum();
+        i32::try_from(tenths * 8 / 10 + MARK).unwrap_or_default()
     }
 }
 

@@ -86,6 +86,26 @@ fn a_chain_of_conditions_stays_in_its_column() {
 }
 
 #[test]
+fn labels_are_whole_also_beside_the_outermost_boxes() {
+    let wait =
+        json!({"key": "w", "type": "wait_for_event", "config": {"event_name": "order.paid", "timeout": "1 day"}});
+    let by = |way: &str| {
+        let connections = json!([{"from": "start", "to": "w"}, {"from": "w", "to": "a", "type": way}]);
+        draw(json!([trigger(), wait, delay("a")]), connections)
+    };
+    let (received, timeout, chain) = (by("event_received"), by("timeout"), draw(json!([trigger()]), json!([])));
+    assert_eq!((chain.left(), chain.whole_width()), (0, chain.width), "boxes alone need no more");
+    let label = &received.arrows[1];
+    assert!(label.left && received.left() <= label.label_x - 70 && received.left() < 0, "{}", received.left());
+    assert_eq!(received.whole_width(), received.width - received.left());
+    assert!(
+        timeout.left() == 0 && timeout.whole_width() >= timeout.arrows[1].label_x + 62,
+        "{}",
+        timeout.whole_width()
+    );
+}
+
+#[test]
 fn what_became_of_a_step_is_to_be_seen() {
     let graph = Graph::parse(&json!([trigger()]), &json!([])).expect("a graph");
     let picture = Picture::draw(&graph, &Names::default(), |key| if key == "start" { "completed" } else { "" });
